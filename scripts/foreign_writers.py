@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import spillway.delta
 from spillway.cli.common import pairs
-from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.environment import describe_environment, refuse_debug_build
 from spillway.harness.processes import redact
 from spillway.harness.records import new_run_id, write_json
 from spillway.race.check import check
@@ -204,7 +204,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     options = pairs("--storage-option", given.storage_option)
     location = Location.of(given.store or str(given.folder), options).below(f"{run_id}-table")
-    environment = describe_run(
+    environment = describe_environment(
         run_id, Options(committers=("spillway",), writers=(len(given.sides),)), schema_version=SCHEMA_VERSION
     )
     found = race(location, given.sides, given.seconds)

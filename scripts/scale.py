@@ -34,7 +34,7 @@ from rich.console import Console
 import scale_disk
 from scale_tables import CELLS, DISK, tables
 from spillway.harness import records
-from spillway.harness.environment import describe_run, refuse_debug_build
+from spillway.harness.environment import describe_environment, refuse_debug_build
 from spillway.race.cell import Progress
 from spillway.race.model import Cell
 from spillway.race.record import RACES
@@ -256,7 +256,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def run(folder: Path, asked: Asked, *, with_races: bool) -> None:
     """Take the figures of a disk or of object stores, and leave them in a folder."""
     folder.mkdir(parents=True)
-    environment = describe_run(records.new_run_id(), asked, schema_version=SCHEMA_VERSION)
+    environment = describe_environment(records.new_run_id(), asked, schema_version=SCHEMA_VERSION)
     build()
     actions = costs()
     if with_races:

@@ -16,6 +16,8 @@ class WithBlock(ABC):
     """Completes what was written when the block ends well, and gives it up when an exception leaves it."""
 
     _aborted = False
+    #: True if what the end of a block could not complete may be completed after it.
+    _may_go_on = False
 
     @abstractmethod
     def abort(self) -> None:
@@ -37,4 +39,9 @@ class WithBlock(ABC):
         if kind is not None:
             self.abort()
         elif not self._aborted:
-            self._complete()
+            try:
+                self._complete()
+            except BaseException:
+                if not self._may_go_on:
+                    self.abort()
+                raise

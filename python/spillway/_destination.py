@@ -12,7 +12,7 @@ from spillway.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "resolve"]
+__all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "resolve", "resolve_folder"]
 
 #: Schemes whose objects the native module writes itself.
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
@@ -133,6 +133,45 @@ def resolve(
     if storage_options is not None:
         raise OptionError(f"storage_options need a URL, and {place!r} is a path: leave them out")
     return place, None
+
+
+def resolve_folder(
+    place: object, storage_options: Mapping[str, str] | None, name: str
+) -> tuple[str, dict[str, str] | None]:
+    """Decide what the location of a dataset or of a table means.
+
+    Args:
+        place: A path, or the URL of an object store.
+        storage_options: Settings and credentials of the object store.
+        name: The name of the argument.
+
+    Returns:
+        The path or the URL, and the options of a URL.
+
+    Raises:
+        OptionError: The arguments contradict each other, or it is another URL.
+        TypeError: It is something else.
+        OSError: The path is empty or has a NUL character.
+    """
+    if not isinstance(place, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path or a URL, not {type(place).__name__}")
+    path = os.fsdecode(os.fspath(place))
+    check_path(path, name)
+    # A path object has lost the second slash of a URL.
+    scheme, separator, rest = path.partition("://")
+    if separator and scheme.lower() in OBJECT_STORES:
+        return path, dict(storage_options or {})
+    if storage_options is not None:
+        given = f"{scheme}://" if separator else repr(path)
+        message = f"storage_options need the URL of an object store, and {given} is not one: leave them out"
+        raise OptionError(message, "storage_options")
+    if separator and scheme.lower() == "file":
+        return local_path(rest), None
+    if separator:
+        # The rest may hold a password or a signature.
+        message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
+        raise OptionError(message, name)
+    return path, None
 
 
 def check_path(path: str, what: str) -> None:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,8 +15,6 @@ from spillway import _native
 from spillway.errors import MissingExtraError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spillway.delta.append import Append
     from spillway.delta.table import Table
     from spillway.types import ArrowArray, ArrowSchema, ArrowStream, Data
@@ -128,12 +127,26 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
                 f"use {str(name)!r}"
             )
         kind = types.get(name)
+        if isinstance(values, Mapping | AbstractSet | str | bytes | bytearray):
+            raise SchemaError(
+                f"column {name!r} is {type(values).__name__}, which is no sequence of values: give a list or "
+                "an array",
+                name,
+            )
         try:
             if hasattr(values, "__arrow_c_stream__"):
                 arrays[name] = pa.chunked_array(values, type=kind)
+            elif (
+                kind is not None and isinstance(values, Sequence) and not hasattr(values, "__arrow_c_array__")
+            ):
+                # As in `write_rows`: pyarrow would cut 1.5 down to an integer, and drop time zones.
+                found = _OneColumn(_native.column_stream(pa.schema([pa.field(name, kind)]), values))
+                arrays[name] = pa.table(found)[name]
             else:
                 arrays[name] = pa.array(values, type=kind)
-        except (pa.ArrowException, TypeError, OverflowError) as error:
+        except SchemaError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise SchemaError(
                 f"the values of column {name!r} cannot be converted to an Arrow array: {error}", name
             ) from error
@@ -141,6 +154,16 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
         return pa.table(arrays, schema=schema)  # type: ignore[no-any-return]  # a table of pyarrow
     except (pa.ArrowException, TypeError) as error:
         raise SchemaError(f"the columns do not form a table: {error}") from error
+
+
+class _OneColumn:
+    """A stream of Arrow, once."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._capsule
 
 
 def check_names(columns: Mapping[str, Any], wanted: Sequence[str]) -> None:

@@ -175,8 +175,9 @@ class _AsyncWriter(ABC, Generic[_Writer]):
         elif not self._writer._aborted:  # noqa: SLF001 - as WithBlock
             try:
                 await self._complete()
-            except asyncio.CancelledError:
-                await self.abort()
+            except BaseException as failure:
+                if isinstance(failure, asyncio.CancelledError) or not self._writer._may_go_on:  # noqa: SLF001 - as WithBlock
+                    await self.abort()
                 raise
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway._destination import OBJECT_STORES, check_path, local_path
+from spillway._destination import resolve_folder
 from spillway._inputs import write_all
 from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway._results import dataset_html
 from spillway._wording import counted
-from spillway.errors import ClosedError, OptionError
+from spillway.errors import ClosedError
 from spillway.writer import WriteResult, WriterOptions, _write_result
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class DatasetWriter(WithBlock):
         **options: Unpack[DatasetKeywords],
     ) -> None:
         self._dataset_options, self._options = _split(options)
-        place, settings = _place(directory, storage_options)
+        place, settings = resolve_folder(directory, storage_options, "directory")
         self._writer = _native.DatasetWriter(
             place, schema, self._dataset_options, self._options, storage_options=settings
         )
@@ -425,31 +425,6 @@ def _split(options: Mapping[str, Any]) -> tuple[DatasetOptions, WriterOptions]:
     dataset = {name: value for name, value in options.items() if name in ours}
     each = {name: value for name, value in options.items() if name not in ours}
     return DatasetOptions(**dataset), WriterOptions(**each)
-
-
-def _place(directory: object, storage_options: Mapping[str, str] | None) -> tuple[str, dict[str, str] | None]:
-    """Resolve a dataset's location: a path, or the URL of an object store with its options."""
-    if not isinstance(directory, (str, os.PathLike)):
-        message = f"directory must be a path or a URL, not {type(directory).__name__}"
-        raise TypeError(message)
-    path = os.fsdecode(os.fspath(directory))
-    check_path(path, "directory")
-    # A path object has lost the second slash of a URL.
-    scheme, separator, rest = path.partition("://")
-    if separator and scheme.lower() in OBJECT_STORES:
-        return path, dict(storage_options or {})
-    if separator and scheme.lower() == "file":
-        path = local_path(rest)
-    elif separator:
-        message = (
-            f"directory begins with {scheme}://, which is not accepted: choose s3://, gs://, az://, "
-            "abfss://, file:// or a path"
-        )
-        raise OptionError(message, "directory")
-    if storage_options is not None:
-        message = "storage_options only apply to object store URLs, and directory is a path: remove them"
-        raise OptionError(message, "storage_options")
-    return path, None
 
 
 def _result(writer: _native.DatasetWriter) -> DatasetResult:

@@ -206,8 +206,12 @@ def source_of(path: str | Path) -> str:
     return " ".join(about) + (f"\n\nBefore you believe it:\n\n{bullets(caveats)}" if caveats else "")
 
 
-def find_run(path: str | Path) -> Path:
+def find_run(path: str | Path, record: str | None = None) -> Path:
     """The folder of a run: `path` itself, or the newest run in it.
+
+    Args:
+        path: A run's folder, or a folder of runs.
+        record: The file of records that a run of the wanted command has; None for any.
 
     Raises:
         OptionError: There is no run at `path`.
@@ -215,7 +219,7 @@ def find_run(path: str | Path) -> Path:
     from spillway.harness.records import COMPRESSED, is_stored  # noqa: PLC0415
 
     folder = Path(path)
-    names = [name for name, _ in _kinds()]
+    names = [name for name, _ in _kinds() if record in {None, name}]
     if any(is_stored(folder / name) for name in names):
         return folder
     stored = [stored for name in names for stored in (name, f"{name}{COMPRESSED}")]
@@ -270,13 +274,9 @@ def _bench_run(path: str | Path) -> RunSummary:
     """
     from spillway.bench.record import SAMPLES  # noqa: PLC0415
     from spillway.bench.summary import read_run  # noqa: PLC0415
-    from spillway.harness.records import is_stored  # noqa: PLC0415
 
     _require_pyarrow()
-    folder = find_run(path)
-    if not is_stored(folder / SAMPLES):
-        raise OptionError(f"{path}: a run of spillway bench was expected, and {folder.name} has no {SAMPLES}")
-    return read_run(folder)
+    return read_run(find_run(path, SAMPLES))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], more: Mapping[str, str]) -> pa.Table:

@@ -336,8 +336,8 @@ class ParquetWriter(WithBlock):
             path on it.
         storage_options: Settings of an object store for a URL, with the names that delta-rs and object_store
             use, in upper or lower case: ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``,
-            ``timeout`` (of a request, 70 seconds), ``max_retries`` (5), ``retry_timeout`` (180 seconds) and so
-            on. Other settings come from the environment.
+            ``timeout`` (of a request, 70 seconds), ``max_retries`` (5), ``retry_timeout`` (180 seconds) and
+            so on. Other settings come from the environment.
         **options: The fields of `WriterOptions`.
 
     Raises:

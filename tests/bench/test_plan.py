@@ -103,3 +103,17 @@ def test_blocks_are_not_all_in_one_order():
     assert [slot.cell for slot in slots if slot.block == 0] != [
         slot.cell for slot in slots if slot.block == 1
     ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"timeout": float("inf")},
+        {"timeout": float("nan")},
+        {"budget_minutes": float("inf")},
+        {"rows": (10, 10)},
+    ],
+)
+def test_times_are_finite_and_no_value_comes_twice(change):
+    with pytest.raises(OptionError):
+        Options(backends=("spillway",), **change)

@@ -19,7 +19,7 @@ import spillway.delta
 from spillway.errors import OptionError, VersionNotFoundError
 
 from ..counts import examples
-from .logs import log_of, make_log, metadata_of, needs, read_version
+from .logs import log_of, make_log, metadata_of, needs, read_version, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,3 +219,41 @@ def test_restore_by_time_brings_back_the_rows_of_then(tmp_path: Path) -> None:
     assert sorted(pa.table(table.scan())["id"].to_pylist()) == [1, 2]
     assert deltalake.DeltaTable(table.path).to_pyarrow_table().num_rows == 2
     assert [file.path for file in table.files()] == [file.path for file in table.files(at(25))]
+
+
+def test_a_replacement_keeps_where_in_commit_timestamps_began(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path, SCHEMA)
+    table.append_rows([{"id": 1}])
+    since = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": str(2**41),
+    }
+    line = metadata_of([{"name": "id", "type": "long", "nullable": True, "metadata": {}}], **since)
+    info: Line = {"commitInfo": {"timestamp": 2**41, "inCommitTimestamp": 2**41, "operation": "SET"}}
+    write_version(table, 2, [info, needs("inCommitTimestamp"), line])
+    with_them = {"delta.enableInCommitTimestamps": "true"}
+    spillway.delta.create(tmp_path, SCHEMA, mode="overwrite", properties=with_them)
+    assert {name: spillway.delta.open(tmp_path).properties[name] for name in since} == since
+
+
+def test_a_restored_version_brings_its_features_back(tmp_path: Path) -> None:
+    with_vectors = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path, SCHEMA, properties=with_vectors)
+    with table.append() as append:
+        append.write(pa.table({"id": range(10)}))
+    table.delete("id = 3")
+    table.purge()
+    # As `DROP FEATURE` of Spark leaves it.
+    metadata = next(line for line in read_version(table, 0) if "metaData" in line)
+    metadata["metaData"]["configuration"] = {}
+    plain: Line = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    write_version(table, 4, [{"commitInfo": {"operation": "DROP FEATURE", "timestamp": 1}}, plain, metadata])
+    spillway.delta.open(tmp_path).restore(2)
+    assert spillway.delta.open(tmp_path).properties == with_vectors
+    expected = [number for number in range(10) if number != 3]
+    found: Any = spillway.delta.open(tmp_path).scan()
+    assert sorted(pa.table(found)["id"].to_pylist()) == expected
+    protocol = deltalake.DeltaTable(tmp_path).protocol()
+    assert "deletionVectors" in (protocol.reader_features or [])
+    assert "deletionVectors" in (protocol.writer_features or [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import resource
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spillway.errors import CorruptFileError
 from spillway.harness import records
 
 from ..counts import examples
@@ -73,3 +75,19 @@ def test_what_is_replaced_is_on_the_disk_before_the_old_goes(
 
 def failing(_descriptor: int) -> None:
     raise OSError(errno.EIO, "injected")
+
+
+@pytest.mark.parametrize("content", [b"[]\n", b"3\n"])
+def test_a_line_that_is_no_record_is_damage(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "lines.jsonl").write_bytes(content)
+    with pytest.raises(CorruptFileError, match="line 1 is no record"):
+        records.read_lines(tmp_path / "lines.jsonl")
+
+
+def test_records_that_are_cut_off_are_damage(tmp_path: Path) -> None:
+    (tmp_path / "lines.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n' * 100)[:-5])
+    with pytest.raises(CorruptFileError, match="cannot be decompressed"):
+        records.read_lines(tmp_path / "lines.jsonl")
+    (tmp_path / "environment.json").write_text('{"a": ')
+    with pytest.raises(CorruptFileError, match="is not JSON"):
+        records.read_json(tmp_path / "environment.json")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 import spillway
 
 from .conftest import write_ndjson, write_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAPS = pa.map_(pa.string(), pa.int64())
 #: Types, cells with a key twice, and what NDJSON has for them.
@@ -98,3 +102,16 @@ def test_a_map_is_taken_exactly_where_its_keys_differ(data: st.DataObject) -> No
     for write, source in ((write_rows, [{"m": pairs} for pairs in maps]), (write_ndjson, lines.encode())):
         table = write(source, schema, on_error="skip")  # type: ignore[operator]
         assert table["m"].to_pylist() == good
+
+
+def test_keys_of_maps_that_are_structs_keep_their_fields(tmp_path: Path) -> None:
+    key = pa.struct({"ab": pa.int64(), "cd": pa.int64()})
+    with spillway.ParquetWriter(tmp_path / "a.parquet", pa.schema({"m": pa.map_(key, pa.int64())})) as writer:
+        for number in range(200):
+            # Strings of their own, whose addresses come again.
+            first, second = "".join(["a", "b"]), "".join(["c", "d"])
+            made = {first: 1, second: 2} if number % 2 else {second: 2, first: 1}
+            writer.write_rows([{"m": [(made, 5)]}])
+            del made, first, second
+    found = pq.read_table(tmp_path / "a.parquet")["m"].to_pylist()
+    assert found == [[({"ab": 1, "cd": 2}, 5)]] * 200

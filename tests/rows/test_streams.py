@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from ..faults.programs import run
 from .test_every_writer import BAD, FIELDS, GOOD, LATE, MANY, PLACES, Writer, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -153,3 +154,45 @@ def test_rows_that_come_take_little_more_memory_than_the_limit(form: str) -> Non
     most = count(quick=40_000_000, ci=100_000_000, soak=1_000_000_000)
     grown = run(MEASURE, form, str(most), "16MB")
     assert grown <= 16_000_000 + BESIDE
+
+
+def test_rows_before_an_iterator_raises_are_written_without_a_schema_too(tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, int]]:
+        yield {"a": 1}
+        raise ValueError("no more")
+
+    for schema in (None, pa.schema({"a": pa.int64()})):
+        writer = spillway.ParquetWriter(tmp_path / "a.parquet", schema)
+        with pytest.raises(ValueError, match="no more"):
+            writer.write_rows(rows())
+        writer.close()
+        assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"a": 1}]
+
+
+def test_each_file_of_ndjson_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    with spillway.ParquetWriter(tmp_path / "a.parquet") as writer:
+        for number in (1, 2):
+            writer.write_ndjson(io.BytesIO(f'\ufeff{{"a":{number}}}\n'.encode()))
+    assert pq.read_table(tmp_path / "a.parquet")["a"].to_pylist() == [1, 2]
+
+
+def test_a_chunk_that_no_type_is_inferred_from_keeps_the_line_before_it(tmp_path: Path) -> None:
+    with spillway.ParquetWriter(tmp_path / "a.parquet") as writer:
+        writer.write_ndjson(b'{"a":1', on_error="skip")
+        with pytest.raises(spillway.SchemaError):
+            writer.write_ndjson(b'}\n{"a":"x"}\n', on_error="skip")
+        writer.write_ndjson(b'}\n{"a":2}\n', on_error="skip")
+    assert pq.read_table(tmp_path / "a.parquet")["a"].to_pylist() == [1, 2]
+
+
+def test_a_block_that_cannot_complete_its_last_line_leaves_nothing(tmp_path: Path) -> None:
+    def taken(make: Any) -> Any:
+        with pytest.raises(spillway.RowError), make() as writer:
+            writer.write_ndjson(b'{"a":1}\n{"a":')
+        return writer
+
+    budget = spillway.MemoryBudget("64MB", writers=1)
+    writer = taken(lambda: spillway.ParquetWriter(tmp_path / "a.parquet", memory_limit=budget))
+    assert writer.closed
+    assert taken(lambda: spillway.DatasetWriter(tmp_path / "to", memory_limit=budget)).closed
+    assert list(tmp_path.rglob("*.tmp")) == list(tmp_path.rglob("*.parquet")) == []

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spillway.errors import CorruptFileError, OptionError, SchemaError
@@ -571,6 +571,8 @@ def test_two_columns_of_csv_of_one_name_are_refused(tmp_path: Path, *, is_piped:
     cuts=st.integers(1, 40),
     window=st.sampled_from([3, 7, 16 << 10]),
 )
+@example(text='a,"\n""";', cuts=1, window=3)
+@example(text='a,"\n","', cuts=1, window=3)
 def test_quotes_are_followed_as_arrow_follows_them(text: str, cuts: int, window: int) -> None:
     """As the oracle: within quotes, a line more is a part of the last value, and else a row."""
 
@@ -596,13 +598,14 @@ def test_quotes_are_followed_as_arrow_follows_them(text: str, cuts: int, window:
         except CorruptFileError as error:
             said = str(error)
     if "one that text or a blank follows" in said:
-        assert re.search(r'"[^"]*\n[^"]*"[^",\n]', text)
+        assert re.search(r'"(?:[^"]|"")*\n(?:[^"]|"")*"[^",\n]', text)
         return
     assert bool(said) == (rows(f"{text}\nmore\n")[-1] != ["more"])
     if said:
         line = int(said.partition("in line ")[2].split()[0])
-        before = "\n".join(text.split("\n")[: line - 1])
-        assert not before or rows(f"{before}\nmore\n")[-1] == ["more"]
+        ends = [at for at, letter in enumerate(text) if letter == '"' and text[:at].count("\n") == line - 1]
+        # Before one of the line's quotes, all are closed.
+        assert any(not text[:at] or rows(f"{text[:at]}\nmore\n")[-1] == ["more"] for at in ends)
 
 
 @pytest.mark.parametrize(
@@ -802,3 +805,31 @@ def test_a_file_of_a_folder_with_a_key_has_its_value_however_it_is_named(
     spellings = tmp_path / "day=1" / "rows.csv", "day=1/rows.csv"
     found = written(*spellings, tmp_path / "out.parquet")
     assert found.to_pylist() == [{"a": 5, "day": 1}] * 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_ndjson_through_a_pipe_is_recognised_behind_its_byte_order_mark(
+    tmp_path: Path, encoding: str
+) -> None:
+    content = '{"a":1,"b":2}\n{"a":3,"b":4}\n'.encode(encoding)
+    options = [] if encoding == "utf-8-sig" else ["--encoding", encoding]
+    found = written("-", *options, tmp_path / "out.parquet", stdin=content)
+    assert found.to_pylist() == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
+@pytest.mark.parametrize(("text", "kind"), [("1e400", None), ("-1e400", "double"), ("1e39", "float")])
+def test_a_finite_number_of_csv_does_not_become_infinite(tmp_path: Path, text: str, kind: str | None) -> None:
+    (tmp_path / "rows.csv").write_text(f"a\n{text}\n1.5\ninf\n")
+    (tmp_path / "schema.json").write_text(json.dumps({"a": kind}))
+    options = [] if kind is None else ["--schema", tmp_path / "schema.json"]
+    assert f"cannot hold the number {text} exactly" in refused(
+        tmp_path / "rows.csv", *options, tmp_path / "o"
+    )
+
+
+def test_files_whose_types_do_not_go_together_are_refused_without_a_traceback(tmp_path: Path) -> None:
+    for name, field in (("1", pa.field("x", pa.int64(), nullable=False)), ("2", pa.field("y", pa.int64()))):
+        kind = pa.struct([field])
+        pq.write_table(pa.table({"a": pa.array([{field.name: 1}], kind)}), tmp_path / f"{name}.parquet")
+    result = run(tmp_path / "1.parquet", tmp_path / "2.parquet", tmp_path / "out.parquet")
+    assert result.exit_code in {0, 2}, result.output

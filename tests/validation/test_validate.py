@@ -170,3 +170,14 @@ def test_the_summary_counts_files_and_not_readers() -> None:
         "validated by spark: 1 of 3 (1 failed, 1 excused)",
         "validated by polars: 1 of 1",
     ]
+
+
+def test_a_type_that_a_reader_cannot_know_does_not_excuse_a_file_that_is_none(tmp_path: Path) -> None:
+    kind = pa.decimal256(50, 2)
+    source = write(tmp_path / "source.parquet", pa.table({"a": pa.array([1, 2], kind), "b": [1, 2]}))
+    (right,) = validate([source], Source(source, 2), ["polars"])
+    text = tmp_path / "text.parquet"
+    text.write_text("hello")
+    (wrong,) = validate([text], Source(source, 2), ["polars"])
+    assert (wrong.ok, wrong.excused) == (False, False)
+    assert right.excused or right.ok

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import zipfile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
@@ -340,3 +342,15 @@ def test_a_users_own_commit_is_not_called(table: pa.Table) -> None:
     spillway.write_parquet(table, file)
     assert file.getvalue() == expected(table)
     spillway.ParquetWriter(file, table.schema).abort()
+
+
+def test_a_file_that_does_not_block_and_takes_nothing_is_an_error() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    rows = pa.table({"a": np.random.default_rng(1).integers(0, 2**60, 50_000)})
+    with (
+        io.FileIO(reading),
+        io.FileIO(writing, "wb") as raw,
+        pytest.raises(OSError, match="takes no more bytes now"),
+    ):
+        spillway.write_parquet(rows, raw, compression="uncompressed")

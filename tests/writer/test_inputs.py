@@ -325,3 +325,38 @@ def test_what_is_no_path_is_refused(path: str, reason: str) -> None:
         spillway.write_parquet(TABLE, path)
     with pytest.raises(OSError, match=f"^directory {reason}"):
         spillway.write_dataset(TABLE, path)
+
+
+AWARE = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+NAIVE = dt.datetime(2026, 1, 2)  # noqa: DTZ001 - without a zone
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1.5], pa.int64()),
+        ([[1.5]], pa.list_(pa.int64())),
+        ([1e300], pa.float32()),
+        ([70000.0], pa.float16()),
+        ([AWARE], pa.timestamp("us")),
+        ([NAIVE], pa.timestamp("us", "UTC")),
+        ([AWARE, NAIVE], pa.timestamp("us", "UTC")),
+        ([NAIVE], pa.date32()),
+        (["\ud800"], pa.string()),
+    ],
+    ids=str,
+)
+def test_a_column_of_python_values_is_refused_where_rows_would_be(
+    tmp_path: Path, values: list[Any], kind: pa.DataType
+) -> None:
+    schema = pa.schema({"c": kind})
+    with pytest.raises(spillway.SchemaError) as refused:
+        spillway.write_parquet({"c": values}, tmp_path / "a.parquet", schema=schema)
+    assert (refused.value.column or "").startswith("c")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("column", [{0: 10, 1: 20}, "bob", b"bob", {1, 2}], ids=str)
+def test_what_is_no_sequence_of_values_is_no_column(tmp_path: Path, column: Any) -> None:
+    with pytest.raises(spillway.SchemaError, match="no sequence of values"):
+        spillway.write_parquet({"c": column}, tmp_path / "a.parquet")

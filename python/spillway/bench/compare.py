@@ -106,8 +106,17 @@ class Row:
 
     @property
     def has_failed(self) -> bool:
-        """True if the new cell failed, or wrote wrong output, and the old one did not."""
-        return self.old.is_right and not self.new.is_right
+        """True if the new cell failed, or wrote wrong output, and the old one did not, or not always.
+
+        A measure that the new one has no values of, or which was zero before, counts, too: no change can be
+        computed of it.
+        """
+        if self.old.is_right and not self.new.is_right:
+            return True
+        before, after = (each.by_block(self.measure.of) for each in (self.old, self.new))
+        if not before or not after:
+            return bool(before)
+        return self.measure.better < 0 and max(before.values()) == 0 < min(after.values())
 
 
 @dataclass(frozen=True)

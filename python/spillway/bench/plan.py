@@ -9,6 +9,7 @@ not use the changed setting is still measured: that there is no difference is a 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -248,6 +249,20 @@ class Options:
     pythons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _refuse_repeated(
+            {
+                "--backend": self.backends,
+                "--rows": self.rows or (),
+                "--table-rows": self.table_rows or (),
+                "--mode": self.modes,
+                "--dataset": self.datasets,
+                "--chunk-rows": self.chunk_rows,
+                "--row-group-rows": self.row_group_rows,
+                "--codec": self.codecs,
+                "--memory": self.memory,
+                "--cores": self.threads,
+            }
+        )
         require_counts(
             {
                 "--rows": (1,) if self.rows is None else self.rows,
@@ -389,10 +404,18 @@ def _check_backends(backends: Sequence[str]) -> None:
         raise OptionError(f"no backend to measure; choose from: {', '.join(known)}")
 
 
+def _refuse_repeated(options: Mapping[str, Sequence[object]]) -> None:
+    """Refuse a value that is given twice: its samples would be pairs of themselves."""
+    for name, values in options.items():
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise OptionError(f"{name} has {twice} twice: give each value once")
+
+
 def _check_times(budget_minutes: float, timeout: float) -> None:
-    if budget_minutes <= 0:
+    if not 0 < budget_minutes < math.inf:
         raise OptionError(f"--budget takes minutes above 0, not {budget_minutes:g}")
-    if timeout <= 0:
+    if not 0 < timeout < math.inf:
         raise OptionError(f"--timeout takes seconds above 0, not {timeout:g}")
 
 

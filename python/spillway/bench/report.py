@@ -263,7 +263,8 @@ def _validation(run: RunSummary) -> list[str]:
     engines = ", ".join(dict.fromkeys(verdict["engine"] for verdict in run.verdicts))
     contents = {verdict["content_hash"] for verdict in run.verdicts}
     wrong = {verdict["content_hash"] for verdict in run.verdicts if verdict["outcome"] == "wrong_output"}
-    right = f"{len(contents) - len(wrong)} of {counted(len(contents), 'distinct output')}"
+    held = {verdict["content_hash"] for verdict in run.verdicts if verdict["outcome"] == "ok"} - wrong
+    right = f"{len(held)} of {counted(len(contents), 'distinct output')}"
     hold = "holds" if len(contents) == 1 else "hold"
     lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
     lines += [f"Wrong output of {each}" for each in wrong_outputs(run)]

@@ -30,7 +30,7 @@ from spillway.bench.sample import OutputFiles, SampleTaker, limits_of
 from spillway.bench.summary import imprecise_cells
 from spillway.errors import OptionError
 from spillway.harness import records
-from spillway.harness.environment import describe_run, on_disk, refuse_debug_build, run_folder
+from spillway.harness.environment import describe_environment, on_disk, refuse_debug_build, run_folder
 from spillway.harness.limits import Unlimited, choose_cores, choose_limiter, limit_words, proved, with_quota
 from spillway.harness.schedule import schedule
 
@@ -132,7 +132,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             options = executors.fit(options, tuple(present), progress)
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
         environment = {
-            **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
+            **describe_environment(run_id, options, schema_version=SCHEMA_VERSION),
             "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
             "inputs": [_describe_input(*key, each) for key, each in prepared.items()],
             "limit_proofs": proofs,

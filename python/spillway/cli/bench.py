@@ -32,8 +32,11 @@ from spillway.cli.common import (
 from spillway.cli.runs import report_run
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from spillway.bench.on_spark import Cluster
     from spillway.bench.resume import BegunRun
+    from spillway.bench.run import Finished
     from spillway.datasets import FileSource
 
 _ALL_ROWS = "all"
@@ -338,13 +341,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
             typer.secho("interrupted before the first sample: nothing was measured", err=True, fg="yellow")
             raise typer.Exit(INTERRUPTED) from None
         end_what_was_begun()
-        status = report_run(
-            console,
-            finished.folder,
-            verbose=verbose,
-            interrupted=finished.interrupted,
-            validation=finished.validation,
-        )
+        status = _reported(console, finished, verbose=verbose)
     if quick:
         console.print(_LOOK, style="yellow", highlight=False, markup=False)
     if status:
@@ -531,3 +528,23 @@ def doctor(
     console.print(Text(words, "bold green" if ready else "bold red"), soft_wrap=True)
     if not ready:
         raise typer.Exit(1)
+
+
+def _reported(console: Console, finished: Finished, *, verbose: bool) -> int:
+    """The status of a run, whose report is made and printed."""
+    try:
+        return report_run(
+            console,
+            finished.folder,
+            verbose=verbose,
+            interrupted=finished.interrupted,
+            validation=finished.validation,
+        )
+    except typer.Exit:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the samples are there
+        fail(
+            "bench",
+            f"no report could be made: {reason(error)}. The samples are in {finished.folder}: "
+            f"spillway report {finished.folder} makes it",
+        )

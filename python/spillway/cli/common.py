@@ -48,6 +48,15 @@ Encoding = Annotated[
 ]
 """The encoding of text."""
 
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated. "
+        "Other settings come from the environment."
+    ),
+]
+"""Settings of an object store."""
+
 
 # The options of commands that have a shorter name than in Python.
 _SHORTER = {"compression": "codec", "compression_level": "level"}

@@ -20,6 +20,7 @@ from spillway.cli.common import (
     listed,
     percentage,
     print_tables,
+    quiet_when_closed,
     reason,
     write_whole,
 )
@@ -52,11 +53,12 @@ def report(
     """
     from rich.console import Console
 
+    from spillway.bench.record import SAMPLES
     from spillway.errors import SpillwayError
     from spillway.runs import find_run
 
     try:
-        status = report_run(Console(), find_run(run), verbose=verbose)
+        status = report_run(Console(), find_run(run, SAMPLES), verbose=verbose)
     except (SpillwayError, OSError) as error:
         fail("report", reason(error))
     if status:
@@ -240,13 +242,14 @@ def compare(
             write_whole(markdown_of(shown.tables, [verdict, *lines], shown.reading, shown.notes), markdown)
     except (SpillwayError, OSError) as error:
         fail("compare", reason(error))
-    print_tables(console, shown.tables, shown.reading, shown.notes)
-    for line in lines:
-        console.print(line, highlight=False, markup=False)
+    with quiet_when_closed():
+        print_tables(console, shown.tables, shown.reading, shown.notes)
+        for line in lines:
+            console.print(line, highlight=False, markup=False)
+        if verdict and status != _UNTOLD:
+            console.print(verdict, style=style, highlight=False)
     if status == _UNTOLD:
         fail("compare", verdict)
-    if verdict:
-        console.print(verdict, style=style, highlight=False)
     if status:
         raise typer.Exit(status)
 
@@ -284,13 +287,14 @@ def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Sho
         pythons_of,
     )
     from spillway.bench.conclusion import BUILD_LEGEND, build_table
+    from spillway.bench.record import SAMPLES
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError
     from spillway.runs import find_run
 
     if len(runs) > _TWO:
         raise OptionError(f"give one run or two, not {len(runs)}")
-    read = [read_run(find_run(each)) for each in runs]
+    read = [read_run(find_run(each, SAMPLES)) for each in runs]
     of_pythons = len(read) == 1 and bool(pythons_of(read[0])) and len(backends) != _TWO
     measures = _measures(metric, of_pythons=of_pythons)
     if of_pythons:
@@ -454,13 +458,14 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     from spillway._wording import parse_bytes
     from spillway.bench.advice import Demand, best_of
     from spillway.bench.advice import advise as plans_of
+    from spillway.bench.record import SAMPLES
     from spillway.bench.summary import read_run
     from spillway.errors import OptionError, SpillwayError
     from spillway.runs import find_run
 
     console = Console()
     try:
-        found = read_run(find_run(run))
+        found = read_run(find_run(run, SAMPLES))
         setting = _setting(found, mode, process_setting)
         if cores < setting.threads:
             raise OptionError(

@@ -12,6 +12,7 @@ from spillway.cli.common import (
     Delimiter,
     Encoding,
     Out,
+    StorageOption,
     complete_codec,
     complete_dataset,
     fail,
@@ -137,10 +138,7 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
         str | None,
         typer.Option(help="Maximum size of a file, after which a task starts the next one: 128MB."),
     ] = None,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated."),
-    ] = None,
+    storage_option: StorageOption = None,
     out: Out = Path("runs/pipeline"),
 ) -> None:
     """Read or generate rows on Spark, check and write them, audit the files, and publish them.
@@ -298,13 +296,7 @@ def uploads(
     older_than: Annotated[
         float, typer.Option(help="Abort only jobs that have started no upload for this many hours.", min=0)
     ] = 24,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated. "
-            "Other settings come from the environment."
-        ),
-    ] = None,
+    storage_option: StorageOption = None,
 ) -> None:
     """List or abort unfinished uploads of Spark jobs.
 

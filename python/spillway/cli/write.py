@@ -9,6 +9,7 @@ import typer
 
 from spillway.cli.common import (
     INTERRUPTED,
+    StorageOption,
     complete_codec,
     fail,
     first_interrupt_alone,
@@ -151,13 +152,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
             show_default=False,
         ),
     ] = None,
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=VALUE for an object store, such as AWS_ENDPOINT_URL=...; may be repeated. "
-            "Other settings come from the environment."
-        ),
-    ] = None,
+    storage_option: StorageOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Write rows of Parquet, Arrow, CSV or NDJSON to Parquet, in bounded memory.

@@ -41,6 +41,9 @@ class Append(WithBlock):
             handler raised during such a commit. Appends that share files share the token.
     """
 
+    # A commit that timed out may be tried again.
+    _may_go_on = True
+
     def __init__(self, native: _native.DeltaAppend, table: _native.DeltaTable, timeout: float | None) -> None:
         self._native = native
         self._table = table

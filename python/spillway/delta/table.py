@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spillway import _native
-from spillway._destination import OBJECT_STORES, local_path
+from spillway._destination import resolve_folder
 from spillway._inputs import opened
 from spillway._options import checks_arguments, shows_options
 from spillway.delta._expressions import Expressions, check_text, is_expression
@@ -43,6 +42,7 @@ from spillway.errors import (
 from spillway.writer import WriterOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
     from typing import Unpack
 
@@ -1289,7 +1289,7 @@ def create(  # noqa: PLR0913 - what a table is
         >>> table.version, pa.schema(table.schema).names
         (0, ['day', 'message'])
     """
-    place, options = _place(uri, storage_options)
+    place, options = resolve_folder(uri, storage_options, "uri")
     native = _native.DeltaTable.create(
         place,
         schema,
@@ -1337,7 +1337,7 @@ def open(  # noqa: A001 - the word for it
         CorruptLogError: Its log is damaged or has a gap.
         UnsupportedTableError: The table needs a reader feature that is not supported.
     """
-    place, options = _place(uri, storage_options)
+    place, options = resolve_folder(uri, storage_options, "uri")
     native = _native.DeltaTable.open(place, options)
     if (damage := native.damaged_checkpoint) is not None:
         _log.warning("%s. The versions before it were read instead", damage)
@@ -1455,27 +1455,6 @@ def _there(table: Table, mode: str) -> int:
         'add the rows, "overwrite" to replace the existing ones, or "ignore" to write nothing'
     )
     raise TableExistsError(message)
-
-
-def _place(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None
-) -> tuple[str, dict[str, str] | None]:
-    """Resolve a table's location: a path, or the URL of an object store with its options."""
-    text = os.fsdecode(os.fspath(uri))
-    scheme, separator, rest = text.partition("://")
-    if separator and scheme.lower() in OBJECT_STORES:
-        return text, dict(storage_options or {})
-    if storage_options is not None:
-        given = f"{scheme}://" if separator else repr(text)
-        message = f"storage_options need the URL of an object store, and {given} is not one: leave them out"
-        raise OptionError(message, "storage_options")
-    if separator and scheme.lower() == "file":
-        return local_path(rest), None
-    if separator:
-        # The rest may hold a password or a signature.
-        message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
-        raise OptionError(message, "uri")
-    return text, None
 
 
 def _app_transaction(app_id: str | None, app_version: int | None) -> tuple[str, int] | None:

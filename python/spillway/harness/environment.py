@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from spillway._wording import counted
 from spillway.errors import OptionError
+from spillway.harness.limits.cgroup import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -259,7 +260,7 @@ _MALLOC_VARIABLES = (
 _GIT_SECONDS = 5
 
 
-def describe_run(run_id: str, options: DataclassInstance, *, schema_version: int) -> dict[str, Any]:
+def describe_environment(run_id: str, options: DataclassInstance, *, schema_version: int) -> dict[str, Any]:
     """The part of ``environment.json`` that all runs share: name, machine, libraries and options."""
     return {
         "schema_version": schema_version,
@@ -572,15 +573,15 @@ def _ticks() -> list[int]:
 
 
 def _throttled_seconds() -> float:
-    """Throttled time of the own v2 or v1 group, 0 where no quota is kept."""
-    for path, unit in (
-        (Path("/sys/fs/cgroup/cpu.stat"), 1e6),
-        (Path("/sys/fs/cgroup/cpu/cpu.stat"), 1e9),
-    ):
-        if not path.exists():
-            continue
-        for line in path.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key in {"throttled_usec", "throttled_time"}:
-                return int(value) / unit
-    return 0.0
+    """Throttled time of this process's group, v2 or v1, or of one around it; 0 where no quota is kept."""
+    return max((_throttled_in(group / "cpu.stat") for group in around("cpu")), default=0.0)
+
+
+def _throttled_in(path: Path) -> float:
+    units = {"throttled_usec": 1e6, "throttled_time": 1e9}
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0.0
+    pairs = (line.partition(" ") for line in lines)
+    return max((int(value) / units[key] for key, _, value in pairs if key in units), default=0.0)

@@ -19,6 +19,7 @@ import secrets
 import sys
 import textwrap
 import types
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -179,6 +180,8 @@ def _bases(record: type) -> list[type]:
 
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
+#: Characters of a damaged record that a message shows.
+_SHOWN = 40
 """The ending of a file of records that was compressed when its run was over."""
 
 
@@ -297,15 +300,21 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if path.exists():
         data = path.read_bytes()
     elif is_stored(path):
-        data = gzip.decompress(_compressed(path).read_bytes())
+        try:
+            data = gzip.decompress(_compressed(path).read_bytes())
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise CorruptFileError(f"{_compressed(path)} cannot be decompressed: {error}") from error
     else:
         return []
     records = []
     for number, line in enumerate(_without_torn(data).split(b"\n")[:-1], start=1):
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError as error:
             raise CorruptFileError(f"{path.name}, line {number} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise CorruptFileError(f"{path.name}, line {number} is no record: {str(record)[:_SHOWN]}")
+        records.append(record)
     return records
 
 
@@ -336,8 +345,17 @@ def _compressed(path: Path) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """One JSON object."""
-    record: dict[str, Any] = json.loads(path.read_text())
+    """One JSON object.
+
+    Raises:
+        CorruptFileError: The file has something else.
+    """
+    try:
+        record = json.loads(path.read_text())
+    except ValueError as error:
+        raise CorruptFileError(f"{path} is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise CorruptFileError(f"{path} is no record: {str(record)[:_SHOWN]}")
     return record
 
 

@@ -16,7 +16,7 @@ from spillway._options import require_counts
 from spillway._wording import joined
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
-from spillway.harness.environment import describe_run, refuse_debug_build, require_disk
+from spillway.harness.environment import describe_environment, refuse_debug_build, require_disk
 from spillway.harness.processes import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race import committers
@@ -356,7 +356,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     records.write_json(
         folder / records.ENVIRONMENT,
         {
-            **describe_run(run_id, options, schema_version=SCHEMA_VERSION),
+            **describe_environment(run_id, options, schema_version=SCHEMA_VERSION),
             "store": "local disk" if location.is_local else "S3",
             "endpoint": urlsplit(location.endpoint).hostname if location.endpoint else None,
             **({} if real_s3 is None else real_s3.measured),

@@ -44,7 +44,7 @@ class ExactFloats:
         """The next rows.
 
         Raises:
-            SchemaError: A text is an integer that its column's type cannot hold.
+            SchemaError: A text is an integer that its column's type cannot hold, or would become infinite.
             ArrowInvalid: A text is no number.
         """
         columns: list[pa.Array[Any]] = list(batch.columns)
@@ -91,16 +91,19 @@ class ExactFloats:
 
     def _refuse_rounded(self, texts: pa.Array[Any], floats: pa.Array[Any], place: int) -> None:
         field = self._schema.field(place)
-        suspects = pc.and_(_large(floats), pc.match_substring_regex(texts, _INTEGER))
+        is_infinite = pc.and_(pc.is_inf(_with_kernels(floats)), pc.match_substring_regex(texts, "[0-9]"))
+        is_integer = pc.match_substring_regex(texts, _INTEGER)
+        suspects = pc.and_(_large(floats), pc.or_(is_integer, is_infinite))
         found: list[Any] = pc.indices_nonzero(suspects).to_pylist()
         for index in found:
             text, value = texts[index].as_py().strip(), floats[index].as_py()
             # Of a decimal, unlike an integer, Python reads any number of digits.
             if math.isinf(value) or Decimal(text) != int(value):
                 shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+                what = "integer" if text.lstrip("+-").isdecimal() else "number"
                 raise SchemaError(
                     f"{self._path}, row {self._number(index):,}: column {field.name} is {field.type}, which "
-                    f"cannot hold the integer {shown} exactly: declare the column with --schema FILE as "
+                    f"cannot hold the {what} {shown} exactly: declare the column with --schema FILE as "
                     f"string, or as a decimal that holds all its digits",
                     field.name,
                 )
@@ -142,7 +145,7 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
     if not (pa.types.is_integer(column.type) and pa.types.is_floating(kind)):
         try:
             return column.cast(kind)
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             raise SchemaError(
                 f"{path}: column {field.name} is {column.type}, and {kind} in other files, which cannot hold "
                 f"all its values: {error}",

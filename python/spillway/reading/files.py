@@ -247,7 +247,7 @@ def open_pipe(source: Readable, name: str, text: TextOptions) -> OpenPipe:
         kind = _kind(path, "", head, text)
     except UnknownFormatError:
         # Bytes that are no text are refused next.
-        kind = "ndjson" if head.lstrip().startswith(b"[") else "csv"
+        kind = "ndjson" if _begins(head, text).startswith("[") else "csv"
     form = Format(kind, None, "", head)
     _check_text(path, form, text)
     return OpenPipe(form, pipe, came)
@@ -309,9 +309,14 @@ def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
         raise CorruptFileError(f"{path} is named {suffix}, but does not begin like such a file")
     if by_suffix is not None:
         return by_suffix
-    if head.lstrip().startswith(b"{"):
+    if _begins(head, text).startswith("{"):
         return "ndjson"
     raise UnknownFormatError(f"{path} has no known format; known formats are: {FORMATS}")
+
+
+def _begins(head: bytes, text: TextOptions) -> str:
+    """The first characters of text, behind a byte order mark and blanks."""
+    return head.decode(text.encoding or "utf-8-sig", errors="replace").lstrip("\ufeff").lstrip()
 
 
 def _check_text(path: Path, form: Format, text: TextOptions) -> None:
@@ -327,7 +332,7 @@ def _check_text(path: Path, form: Format, text: TextOptions) -> None:
     head = form.head.decode(text.encoding or "utf-8-sig", errors="replace").lstrip("\ufeff")
     if form.kind == "csv" and text.delimiter is None:
         refuse_other_delimiter(path, head, _delimiter(form, text))
-    if form.kind == "ndjson" and head.lstrip().startswith("["):
+    if form.kind == "ndjson" and _begins(form.head, text).startswith("["):
         raise OptionError(
             f"{path} holds a JSON array; NDJSON is read, one object a line: "
             f"jq -c '.[]' FILE.json > FILE.ndjson"
@@ -348,12 +353,9 @@ def explained(path: Path) -> Iterator[None]:
     """Turn an error of Arrow about a file's content into one that names the file."""
     try:
         yield
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowNotImplementedError,
-        pa.ArrowSerializationError,
-        UnicodeDecodeError,
-    ) as error:
+    except (MemoryError, pa.ArrowCancelled):
+        raise
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise CorruptFileError(f"{path} cannot be read: {error}") from error
     except OSError as error:
         if error.errno is not None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway import _native
+from spillway._destination import resolve_folder
 from spillway._wording import counted
 from spillway.dataset_writer import DatasetWriter
-from spillway.delta.table import _place
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.writer import ParquetWriter, WriterOptions
 
@@ -211,7 +211,7 @@ def _table(job: Job, schema: pa.Schema) -> tuple[spillway.delta.Table, bool]:
         table = spillway.delta.open(job.output, storage_options=options)
     except TableNotFoundError:
         plan = _native.DeltaTable.plan(schema, list(job.partition_by))
-        place, settings = _place(job.output, options)
+        place, settings = resolve_folder(job.output, options, "output")
         native = _native.DeltaTable.planned(place, plan, settings)
         return spillway.delta.Table(native, settings), True
     if job.mode == "error":

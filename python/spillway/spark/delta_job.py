@@ -12,7 +12,8 @@ import pyarrow as pa
 
 import spillway.delta
 from spillway import _native
-from spillway.delta.table import _app_transaction, _place
+from spillway._destination import resolve_folder
+from spillway.delta.table import _app_transaction
 from spillway.errors import (
     OptionError,
     SchemaError,
@@ -310,7 +311,7 @@ class DeltaJob(Job):
         return spillway.delta.open(self.target.path, storage_options=self.target.storage_options)
 
     def _planned(self, plan: bytes) -> spillway.delta.Table:
-        place, options = _place(self.target.path, self.target.storage_options)
+        place, options = resolve_folder(self.target.path, self.target.storage_options, "path")
         return spillway.delta.Table(_native.DeltaTable.planned(place, plan, options), options)
 
     def _append(self, table: spillway.delta.Table) -> spillway.delta.Append:

@@ -33,6 +33,10 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     if hours > 23 || minutes > 59 || seconds > 60 || fraction.len() > 9 {
         return None;
     }
+    // Bytes are cut below.
+    if !fraction.is_ascii() {
+        return None;
+    }
     let micros = digits(&format!("{fraction:0<6}")[..6])?;
     let day_seconds = hours * 3_600 + minutes * 60 + seconds - offset;
     Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)

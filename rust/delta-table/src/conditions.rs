@@ -3,9 +3,11 @@
 use chrono::{NaiveDate, NaiveDateTime, Timelike};
 use delta_commit::predicate::Literal;
 use parquet_writer::OptionFault;
+use serde_json::Value;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
+use crate::limits::DECLARED;
 use crate::scan::instead_of;
 use crate::schema::{ColumnType, Primitive};
 use crate::sql::{self, BoundCondition, Operator, Purpose, Scope};
@@ -163,6 +165,15 @@ impl Condition {
             value => literal(value, &column.kind, &self.column).map(Some),
         });
         let literals = literals.collect::<Result<Vec<_>>>()?;
+        let declared = column.metadata.get(DECLARED).and_then(Value::as_str);
+        if declared.is_some_and(|declared| declared.starts_with("char("))
+            && literals.iter().any(Option::is_some)
+        {
+            return Err(TableError::refused(format!(
+                "a condition compares the column {:?}, which has the type char, whose spaces engines compare differently",
+                self.column
+            )));
+        }
         let null = BoundCondition::is_null(column);
         let null = if column.kind.has_empty() && self.values.iter().any(is_empty) {
             let empty = Literal::String(String::new());

@@ -136,6 +136,36 @@ pub(crate) fn with_features(protocol: &Protocol, features: &[(&str, bool)]) -> R
     Ok(protocol)
 }
 
+/// The protocol with the features that another one has, too, as for `RESTORE` in Spark.
+///
+/// # Errors
+/// As [`with_feature`].
+pub(crate) fn with_all_of(protocol: &Protocol, other: &Protocol) -> Result<Protocol> {
+    if protocol.writer_features.is_none() && other.writer_features.is_none() {
+        return Ok(Protocol {
+            min_reader_version: protocol.min_reader_version.max(other.min_reader_version),
+            min_writer_version: protocol.min_writer_version.max(other.min_writer_version),
+            ..protocol.clone()
+        });
+    }
+    let is_of_readers = |feature: &str| match &other.reader_features {
+        Some(features) => features.iter().any(|known| known == feature),
+        None => feature == mapping::FEATURE,
+    };
+    let features: Vec<(&str, bool)> = match &other.writer_features {
+        Some(features) => features
+            .iter()
+            .map(|feature| (feature.as_str(), is_of_readers(feature)))
+            .collect(),
+        None => IMPLIED
+            .into_iter()
+            .filter(|(since, _)| *since <= other.min_writer_version)
+            .map(|(_, feature)| (feature, is_of_readers(feature)))
+            .collect(),
+    };
+    with_features(protocol, &features)
+}
+
 fn metadata(schema: &TableSchema, mapping: Mapping, options: CreateOptions) -> Result<Metadata> {
     let text = schema.to_json();
     check_partitioning(&mapping.check_schema(&text)?, &options.partition_by)?;
@@ -322,6 +352,7 @@ impl Table {
         row_ids::keep_names(&snapshot, &mut first.metadata);
         first.assign_after(&snapshot);
         check_in_commit_timestamps(&snapshot, &first.metadata)?;
+        properties::keep_enablement(&snapshot.metadata, &mut first.metadata);
         let operation = first.operation("CREATE OR REPLACE TABLE");
         let mut actions = Vec::new();
         let protocol = with_features(&snapshot.protocol, &first.features)?;

@@ -6,7 +6,7 @@ use roaring::RoaringTreemap;
 
 use crate::conditions::Conditions;
 use crate::error::Result;
-use crate::row_change::{Counts, Dependence, PendingChange, RowChange};
+use crate::row_change::{Dependence, PendingChange, RowChange, RowCounts};
 use crate::scan::{Question, RowSearch};
 use crate::table::Table;
 
@@ -55,9 +55,9 @@ impl Table {
             predicate: question.predicate(),
             files: Vec::new(),
         };
-        let counts = Counts {
+        let counts = RowCounts {
             deleted,
-            ..Counts::default()
+            ..RowCounts::default()
         };
         let pending = change.prepare(operation, dependence, counts, None, go_on)?;
         Ok((version, Some(pending)))

@@ -78,7 +78,7 @@ pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptio
 pub use operations::DeclaredReads;
 pub use optimize::{CompactOptions, Compacted, Compaction, PendingCompaction};
 pub use retry::Retry;
-pub use row_change::{Counts, PendingChange};
+pub use row_change::{PendingChange, RowCounts};
 pub use scan::{Changes, ChangesOptions, ChangesReader, Scan, ScanOptions, ScanReader};
 pub use snapshot::Snapshot;
 pub use storage::{

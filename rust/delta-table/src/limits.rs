@@ -20,7 +20,7 @@ use crate::fit::{masked, own_values};
 use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 
 /// The entry of a column's metadata.
-const DECLARED: &str = "__CHAR_VARCHAR_TYPE_STRING";
+pub(crate) const DECLARED: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
 /// Characters of a text in an error.
 const MOST_SHOWN: usize = 60;

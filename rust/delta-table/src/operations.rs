@@ -14,7 +14,7 @@ use crate::clock::now;
 use crate::clustering;
 use crate::conditions::Conditions;
 use crate::constraints;
-use crate::create::check_in_commit_timestamps;
+use crate::create::{check_in_commit_timestamps, with_all_of};
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
@@ -158,7 +158,7 @@ impl Table {
         row_ids::check_returning(&snapshot, version, &returning)?;
         let mut transaction = begin(&snapshot, operation)?;
         transaction.reads.whole_table = true;
-        transaction.actions = restoring(&snapshot, &target, &returning, &leaving);
+        transaction.actions = restoring(&snapshot, &target, &returning, &leaving)?;
         if snapshot.is_clustered() {
             // Also where they are those of before, so that a concurrent change of them is a conflict.
             transaction.actions.push(clustering::action(&columns));
@@ -310,9 +310,14 @@ fn restoring(
     target: &Snapshot,
     returning: &[&Arc<Add>],
     leaving: &[&Arc<Add>],
-) -> Vec<Action> {
+) -> Result<Vec<Action>> {
     let at = now();
-    let mut actions = Vec::with_capacity(returning.len() + leaving.len() + 1);
+    let mut actions = Vec::with_capacity(returning.len() + leaving.len() + 2);
+    // Features may have been dropped since: without them, readers would not look at deletion vectors that return.
+    let protocol = with_all_of(&snapshot.protocol, &target.protocol)?;
+    if protocol != snapshot.protocol {
+        actions.push(Action::Protocol(protocol));
+    }
     let mut metadata = Metadata {
         id: snapshot.metadata.id.clone(),
         ..target.metadata.as_ref().clone()
@@ -334,7 +339,7 @@ fn restoring(
             .iter()
             .map(|add| Action::Remove(Remove::of(add, at, true))),
     );
-    actions
+    Ok(actions)
 }
 
 /// Checks that the path of every file is a relative URI reference, which stays in the table and names a file there for

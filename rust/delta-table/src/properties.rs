@@ -30,6 +30,22 @@ pub(crate) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 /// The property that names the first version with in-commit timestamps, where they began in the middle of a table.
 pub(crate) const IN_COMMIT_TIMESTAMPS_FROM: &str = "delta.inCommitTimestampEnablementVersion";
 
+/// When that version was committed.
+const IN_COMMIT_TIMESTAMPS_SINCE: &str = "delta.inCommitTimestampEnablementTimestamp";
+
+/// Keeps where in-commit timestamps began, in the metadata of a table that goes on with them (PROTOCOL.md, "Writer
+/// Requirements for In-Commit Timestamps").
+pub(crate) fn keep_enablement(before: &Metadata, after: &mut Metadata) {
+    if !after.configuration.contains_key(IN_COMMIT_TIMESTAMPS) {
+        return;
+    }
+    for name in [IN_COMMIT_TIMESTAMPS_FROM, IN_COMMIT_TIMESTAMPS_SINCE] {
+        if let Some(value) = before.configuration.get(name) {
+            after.configuration.insert(name.to_owned(), value.clone());
+        }
+    }
+}
+
 /// Properties that need a feature where they are true: the property, the feature, and true if readers must know it.
 const FEATURES: [(&str, &str, bool); 6] = [
     ("delta.appendOnly", "appendOnly", false),

@@ -10,7 +10,7 @@ use parquet_writer::{Batch, WriterOptions};
 use crate::conditions::Conditions;
 use crate::error::Result;
 use crate::head::TableHead;
-use crate::row_change::{Changed, Counts, Dependence, NewRows, PendingChange, RowChange};
+use crate::row_change::{Dependence, NewRows, PendingChange, RowChange, RowCounts, UpdatedRows};
 use crate::scan::{Question, RowSearch, chosen};
 use crate::schema::TableColumn;
 use crate::table::Table;
@@ -82,9 +82,9 @@ impl Table {
             predicate: question.predicate(),
             files: Vec::new(),
         };
-        let counts = Counts {
+        let counts = RowCounts {
             updated,
-            ..Counts::default()
+            ..RowCounts::default()
         };
         let pending = change.prepare(operation, dependence, counts, Some(&mut assignment), go_on)?;
         Ok((version, Some(pending)))
@@ -129,12 +129,12 @@ impl<'a> Assignment<'a> {
 }
 
 impl NewRows for Assignment<'_> {
-    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Vec<Changed>> {
+    fn changed(&mut self, _path: &str, _first: usize, rows: &RecordBatch) -> Result<Vec<UpdatedRows>> {
         let mut columns = rows.columns().to_vec();
         self.new
             .put(&mut columns, rows.num_rows(), || (self.compute)(rows))?;
         let rows = Batch::new(Arc::clone(&self.schema), columns, rows.num_rows())?;
-        Ok(vec![Changed { rows, places: None }])
+        Ok(vec![UpdatedRows { rows, places: None }])
     }
 
     fn reads(&self, _column: &TableColumn) -> bool {

@@ -14,6 +14,22 @@ impl FileObject {
     }
 }
 
+impl FileObject {
+    /// A file object that does not say how much it took has all of it; but a raw file, which is not blocking then, has
+    /// nothing (`io.RawIOBase.write`).
+    fn took_all(&self, py: Python<'_>) -> io::Result<()> {
+        let raw = py.import("io").and_then(|io| io.getattr("RawIOBase"));
+        let is_raw = raw.and_then(|raw| self.0.bind(py).is_instance(&raw));
+        if is_raw.map_err(io::Error::other)? {
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "the file does not block, and takes no more bytes now: pass a blocking or a buffered file",
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Write for FileObject {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Python::attach(|py| {
@@ -22,11 +38,9 @@ impl Write for FileObject {
                 .bind(py)
                 .call_method1("write", (PyBytes::new(py, bytes),))
                 .map_err(io::Error::other)?;
-            // Raw files say how much they took; a file object that says nothing took all of it.
-            let written = written
-                .extract::<Option<usize>>()
-                .map_err(io::Error::other)?
-                .unwrap_or(bytes.len());
+            let Some(written) = written.extract::<Option<usize>>().map_err(io::Error::other)? else {
+                return self.took_all(py).map(|()| bytes.len());
+            };
             if written > bytes.len() {
                 return Err(io::Error::other(format!(
                     "write() took {} bytes and says {written}",

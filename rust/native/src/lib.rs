@@ -48,5 +48,7 @@ mod _native {
     #[pymodule_export]
     use crate::rewrite::{join_files, split_files};
     #[pymodule_export]
+    use crate::rows::column_stream;
+    #[pymodule_export]
     use crate::writer::{PyWriter, is_object};
 }

@@ -20,8 +20,8 @@ const SALT: [u32; 8] = [
     0x5c6b_fb31,
 ];
 
-/// Bytes of a block.
-const BLOCK_BYTES: usize = 32;
+/// Bytes of a block (`BloomFilter.md`).
+pub const BLOCK_BYTES: usize = 32;
 
 /// The most bytes of a filter. Readers refuse more.
 const MOST_BYTES: usize = 128 << 20;

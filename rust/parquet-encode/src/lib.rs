@@ -24,7 +24,7 @@
 //! compact(&values, &validity, &mut dense);
 //! delta::encode(&dense, &mut body);
 //!
-//! let content = PageContent::Data { values: 3, encoding: Encoding::DeltaBinaryPacked, statistics: None };
+//! let content = PageContent::Data { values: 3, encoding: Encoding::DeltaBinaryPacked };
 //! PageHeader { uncompressed_size: body.len(), compressed_size: body.len(), crc: None, content }.write(&mut file)?;
 //! file.extend_from_slice(&body);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

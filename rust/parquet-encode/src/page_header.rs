@@ -1,6 +1,7 @@
 //! Page headers.
 //!
-//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`, `Statistics`.
+//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`. Data pages have no statistics: the column index
+//! has their bounds.
 
 use crate::thrift::StructWriter;
 
@@ -33,41 +34,26 @@ pub struct TooLarge {
     pub number: usize,
 }
 
-/// Statistics of the values of a page.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PageStatistics<'a> {
-    /// The number of nulls.
-    pub null_count: Option<u64>,
-    /// A lower bound of the values, PLAIN without a length, and true if it is one of them.
-    pub min: Option<(&'a [u8], bool)>,
-    /// An upper bound of the values, PLAIN without a length, and true if it is one of them.
-    pub max: Option<(&'a [u8], bool)>,
-}
-
 /// The kind of a page and the fields of its header.
 #[derive(Clone, Copy, Debug)]
-pub enum PageContent<'a> {
+pub enum PageContent {
     /// Data page V1; its levels are always runs.
     Data {
         /// The number of values, nulls included; for nested columns, the number of levels.
         values: usize,
         /// Their encoding.
         encoding: Encoding,
-        /// Their statistics.
-        statistics: Option<PageStatistics<'a>>,
     },
     /// Dictionary page, PLAIN.
     Dictionary {
         /// Its entries.
         entries: usize,
-        /// True if they ascend.
-        sorted: bool,
     },
 }
 
 /// The header before a page.
 #[derive(Clone, Copy, Debug)]
-pub struct PageHeader<'a> {
+pub struct PageHeader {
     /// Bytes of the page before compression, levels included, without this header.
     pub uncompressed_size: usize,
     /// Bytes of the page in the file, levels included, without this header.
@@ -75,14 +61,14 @@ pub struct PageHeader<'a> {
     /// CRC-32 (the polynomial of gzip) of the page as it is in the file.
     pub crc: Option<u32>,
     /// The kind of the page and its own fields.
-    pub content: PageContent<'a>,
+    pub content: PageContent,
 }
 
 fn fit(what: &'static str, number: usize) -> Result<i32, TooLarge> {
     i32::try_from(number).map_err(|_| TooLarge { what, number })
 }
 
-impl PageHeader<'_> {
+impl PageHeader {
     /// Appends the header.
     ///
     /// # Errors
@@ -106,54 +92,26 @@ impl PageHeader<'_> {
             header.i32(4, crc.cast_signed());
         }
         match self.content {
-            PageContent::Data {
-                values,
-                encoding,
-                statistics,
-            } => {
+            PageContent::Data { values, encoding } => {
                 let values = fit("number of values", values)?;
                 header.nested(5, |page| {
                     page.i32(1, values);
                     page.i32(2, encoding as i32);
                     page.i32(3, Encoding::Rle as i32);
                     page.i32(4, Encoding::Rle as i32);
-                    write_statistics(page, 5, statistics);
                 });
             }
-            PageContent::Dictionary { entries, sorted } => {
+            PageContent::Dictionary { entries } => {
                 let entries = fit("number of entries", entries)?;
                 header.nested(7, |page| {
                     page.i32(1, entries);
                     page.i32(2, Encoding::Plain as i32);
-                    page.bool(3, sorted);
+                    // Not said to be sorted.
+                    page.bool(3, false);
                 });
             }
         }
         header.end();
         Ok(())
     }
-}
-
-fn write_statistics(page: &mut StructWriter<'_>, field: u8, statistics: Option<PageStatistics<'_>>) {
-    let Some(PageStatistics { null_count, min, max }) = statistics else {
-        return;
-    };
-    page.nested(field, |fields| {
-        // Fields 1 and 2, the ends in an order nobody agreed on, are left to the past.
-        if let Some(nulls) = null_count {
-            fields.i64(3, nulls.cast_signed());
-        }
-        if let Some((bytes, _)) = max {
-            fields.binary(5, bytes);
-        }
-        if let Some((bytes, _)) = min {
-            fields.binary(6, bytes);
-        }
-        if let Some((_, exact)) = max {
-            fields.bool(7, exact);
-        }
-        if let Some((_, exact)) = min {
-            fields.bool(8, exact);
-        }
-    });
 }

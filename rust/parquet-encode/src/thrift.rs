@@ -7,8 +7,6 @@ use crate::sink::{varint, zigzag};
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const I32: u8 = 5;
-const I64: u8 = 6;
-const BINARY: u8 = 8;
 const STRUCT: u8 = 12;
 
 /// A struct that is being written. Fields come in ascending order, with ids no more than 15 apart.
@@ -35,17 +33,6 @@ impl<'a> StructWriter<'a> {
     pub(crate) fn i32(&mut self, id: u8, value: i32) {
         self.field(id, I32);
         varint(zigzag(value.into()), self.out);
-    }
-
-    pub(crate) fn i64(&mut self, id: u8, value: i64) {
-        self.field(id, I64);
-        varint(zigzag(value), self.out);
-    }
-
-    pub(crate) fn binary(&mut self, id: u8, value: &[u8]) {
-        self.field(id, BINARY);
-        varint(value.len() as u64, self.out);
-        self.out.extend_from_slice(value);
     }
 
     pub(crate) fn nested(&mut self, id: u8, fields: impl FnOnce(&mut StructWriter<'_>)) {

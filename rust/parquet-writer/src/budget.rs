@@ -183,67 +183,37 @@ const PRESERVED_SHARE: u64 = 4;
 /// Bytes that a value of such a dictionary is assumed to take, where memory has a limit.
 const PRESERVED_VALUE: usize = 16;
 
-/// The limits of the dictionary of one leaf column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
-    /// Entries.
-    pub entries: usize,
-    /// Bytes of its page.
-    pub bytes: usize,
-    /// Slots of the table that small ranges of integers are looked up in.
-    pub window: usize,
-}
+/// The limits of a dictionary that is as large as it pays.
+pub(crate) const LARGEST_DICTIONARY: DictionaryLimits = DictionaryLimits {
+    entries: usize::MAX,
+    bytes: DICTIONARY_BYTES,
+    window: 1 << 16,
+};
 
-impl Room {
-    /// As large as a dictionary is worth it.
-    pub const UNLIMITED: Self = Self {
-        entries: usize::MAX,
-        bytes: DICTIONARY_BYTES,
-        window: 1 << 16,
-    };
-
-    /// The limits of each of `columns` preserved dictionaries, in row groups of so many bytes.
-    pub fn preserved(row_group_bytes: u64, columns: usize) -> Self {
-        let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
-        Self {
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            ..Self::UNLIMITED
-        }
-    }
-
-    /// The limits of each of `leaves` preserved dictionaries that share `memory` bytes: the part of them that each gets
-    /// in any case.
-    pub fn preserved_within(memory: usize, leaves: usize) -> Self {
-        Self::within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
-    }
-
-    /// The limits for `memory` bytes, where an entry takes `entry_bytes` of the page.
-    pub fn within(memory: usize, entry_bytes: usize) -> Self {
-        // Entries lie in vectors that double, and are hashed into a table that is never a third full.
-        let entry = 106 + 2 * entry_bytes;
-        let entries = (memory / 8 * 7 / entry).max(1);
-        Self {
-            entries,
-            bytes: (entries * entry_bytes.max(1)).min(DICTIONARY_BYTES),
-            window: (memory / 32).clamp(256, 1 << 16),
-        }
+/// The limits of each of `columns` preserved dictionaries, in row groups of so many bytes.
+pub(crate) fn preserved_limits(row_group_bytes: u64, columns: usize) -> DictionaryLimits {
+    let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
+    DictionaryLimits {
+        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        ..LARGEST_DICTIONARY
     }
 }
 
-impl Room {
-    /// The same, as encoders take it.
-    pub fn limits(self) -> DictionaryLimits {
-        DictionaryLimits {
-            entries: self.entries,
-            bytes: self.bytes,
-            window: self.window,
-        }
-    }
+/// The limits of each of `leaves` preserved dictionaries that share `memory` bytes: the part of them that each gets in
+/// any case.
+pub(crate) fn preserved_limits_within(memory: usize, leaves: usize) -> DictionaryLimits {
+    dictionary_limits_within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
 }
 
-impl Default for Room {
-    fn default() -> Self {
-        Self::UNLIMITED
+/// The limits of a dictionary for `memory` bytes, where an entry takes `entry_bytes` of the page.
+pub(crate) fn dictionary_limits_within(memory: usize, entry_bytes: usize) -> DictionaryLimits {
+    // Entries lie in vectors that double, and are hashed into a table that is never a third full.
+    let entry = 106 + 2 * entry_bytes;
+    let entries = (memory / 8 * 7 / entry).max(1);
+    DictionaryLimits {
+        entries,
+        bytes: (entries * entry_bytes.max(1)).min(DICTIONARY_BYTES),
+        window: (memory / 32).clamp(256, 1 << 16),
     }
 }
 

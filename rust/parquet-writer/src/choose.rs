@@ -5,8 +5,9 @@ mod growth;
 mod sample;
 
 use parquet::basic::Encoding;
+use parquet_encode::dictionary::DictionaryLimits;
 
-use crate::budget::Room;
+use crate::budget::LARGEST_DICTIONARY;
 
 pub(crate) use evidence::{Chooser, FEWEST_VALUES};
 pub(crate) use growth::Growth;
@@ -26,7 +27,7 @@ pub(crate) struct Choice {
     /// Its encoding without one, or after one that grew too large.
     pub encoding: Encoding,
     /// The limits of the dictionary.
-    pub room: Room,
+    pub limits: DictionaryLimits,
     /// The encodings that the first page is tried in, where that decides.
     pub trial: Option<Trial>,
     /// The reason for what the chunk ended with, once there is one.
@@ -86,7 +87,7 @@ impl Choice {
         Self {
             dictionary,
             encoding,
-            room: Room::UNLIMITED,
+            limits: LARGEST_DICTIONARY,
             trial: None,
             reason: None,
         }

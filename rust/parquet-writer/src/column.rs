@@ -9,20 +9,21 @@ mod nested;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use arrow_schema::DataType;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::writer::SerializedRowGroupWriter;
+use parquet_encode::bloom::BLOCK_BYTES;
 
 pub(crate) use flat::{Preserved, all_texts, is_flat};
-pub(crate) use nested::leaf_count;
 
 use flat::FlatEncoder;
 use nested::NestedEncoder;
 
 use crate::choose::Choice;
-use crate::error::Result;
+use crate::error::{Result, WriteError};
 use crate::options::WriterOptions;
 use crate::pages::{ChunkPages, Pages};
-use crate::schema::FileSchema;
+use crate::schema::{FileSchema, leaves};
 use crate::sink::Output;
 
 /// An encoder for each top-level field, its leaves encoded as `choices` say; their dictionaries begin with what is
@@ -38,7 +39,7 @@ pub(crate) fn encoders(
     let mut preserved = preserved.into_iter();
     let fields = schema.encoded.fields().iter().enumerate();
     let encoders = fields.map(|(index, field)| {
-        let leaves = leaf_count(field.data_type());
+        let leaves = leaves(field.data_type());
         let (place, choices) = ((index, first_leaf), &choices[first_leaf..first_leaf + leaves]);
         first_leaf += leaves;
         encoder(schema, place, choices, &mut preserved, pages, options)
@@ -92,8 +93,20 @@ pub(crate) trait FieldEncoder: Send {
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()>;
 }
 
-/// Bytes of a block of a bloom filter.
-const BLOCK_BYTES: usize = 32;
+/// An error of a column's encoder, with the name of the column.
+fn in_column(name: &str, error: WriteError) -> WriteError {
+    match error {
+        WriteError::Encode(message) => WriteError::Encode(format!("column {name:?}: {message}")),
+        other => other,
+    }
+}
+
+/// The error of an array whose type is not that of its column.
+fn unexpected(data_type: &DataType) -> WriteError {
+    WriteError::Encode(format!(
+        "an array of type {data_type} came where its column has another"
+    ))
+}
 
 /// A finished column chunk.
 pub(crate) struct EncodedChunk {

@@ -5,11 +5,10 @@
 //! two stops. One order can therefore be exchanged for another without moving a byte.
 
 use bytes::Bytes;
+use parquet::file::FOOTER_SIZE;
 
 use crate::error::{Result, WriteError};
 
-/// Bytes of the footer's length and of the magic.
-const TRAILER: usize = 8;
 const TYPE_ORDER: [u8; 3] = [0x1c, 0, 0];
 const IEEE_754_TOTAL_ORDER: [u8; 3] = [0x2c, 0, 0];
 const INT96_TIMESTAMP_ORDER: [u8; 3] = [0x3c, 0, 0];
@@ -18,12 +17,12 @@ const INT96_TIMESTAMP_ORDER: [u8; 3] = [0x3c, 0, 0];
 pub(crate) fn of_end(end_of_file: &[u8]) -> Result<Bytes> {
     let unexpected = || WriteError::Encode("the file does not end with the length of its footer".into());
     let start = end_of_file
-        .last_chunk::<TRAILER>()
+        .last_chunk::<FOOTER_SIZE>()
         .and_then(|[first, second, third, fourth, ..]| {
             let length = u32::from_le_bytes([*first, *second, *third, *fourth]);
             end_of_file
                 .len()
-                .checked_sub(TRAILER + usize::try_from(length).ok()?)
+                .checked_sub(FOOTER_SIZE + usize::try_from(length).ok()?)
         });
     let footer = start.and_then(|start| end_of_file.get(start..));
     footer.map(Bytes::copy_from_slice).ok_or_else(unexpected)
@@ -35,7 +34,7 @@ pub(crate) fn set_type_order(end_of_file: &mut [u8], columns: usize) -> Result<(
     let unexpected = || WriteError::Encode("the footer does not end with the order of its columns".into());
     let end = end_of_file
         .len()
-        .checked_sub(TRAILER + 1)
+        .checked_sub(FOOTER_SIZE + 1)
         .ok_or_else(unexpected)?;
     let start = end.checked_sub(orders).ok_or_else(unexpected)?;
     for order in end_of_file[start..end].chunks_exact_mut(3) {

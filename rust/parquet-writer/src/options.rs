@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
+use parquet_encode::dictionary::DictionaryLimits;
 
-use crate::budget::{Budget, Room};
+use crate::budget::{self, Budget};
 use crate::choose::{DICTIONARY_BYTES, PAGE_ROWS};
 use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
@@ -542,10 +543,10 @@ impl WriterOptions {
     }
 
     /// The limits of each of `columns` preserved dictionaries, in a file of `leaves` leaf columns.
-    pub(crate) fn room_to_preserve(&self, columns: usize, leaves: usize) -> Room {
+    pub(crate) fn preserved_limits(&self, columns: usize, leaves: usize) -> DictionaryLimits {
         match self.budget.dictionaries {
-            None => Room::preserved(self.row_group_bytes.min(self.file_bytes), columns),
-            Some(memory) => Room::preserved_within(memory, leaves),
+            None => budget::preserved_limits(self.row_group_bytes.min(self.file_bytes), columns),
+            Some(memory) => budget::preserved_limits_within(memory, leaves),
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) use compressor::{CompressionWindow, Compressor};
 pub(crate) use filter::{Filter, FilterPlan};
 pub(crate) use page_store::PageStore;
 
+use parquet_encode::bloom::BLOCK_BYTES;
 use parquet_encode::page_header::{self as encode, PageContent};
 
 use crate::encryption::{ChunkCipher, FileCipher, Module};
@@ -47,8 +48,6 @@ const BYTES_BEFORE_STRATEGY: usize = 256 << 10;
 const DICTIONARY_BYTES_FOR_FINDER: usize = 64 << 10;
 /// The longest time that a chunk waits for its pages before it looks for one that no thread has begun.
 const WAIT: Duration = Duration::from_millis(50);
-/// Bytes of a block of a bloom filter, after the format's `BloomFilter.md`.
-const FILTER_BLOCK_BYTES: usize = 32;
 
 /// The settings and the page store that all chunks of one writer share.
 #[derive(Debug)]
@@ -316,7 +315,7 @@ impl ChunkPages {
             .as_ref()
             .filter(|_| self.pages.cipher.is_some())
         {
-            let bytes = filter.num_blocks() * FILTER_BLOCK_BYTES;
+            let bytes = filter.num_blocks() * BLOCK_BYTES;
             self.pages.filter_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         let data = || chunk.data.iter().flatten();
@@ -395,29 +394,18 @@ impl ChunkPages {
 
     /// Adds a page: `fill` appends its body and returns its kind. An idle thread may compress it, unless its size must
     /// be known `at_once`.
-    pub fn add<'a>(
-        &self,
-        at_once: bool,
-        fill: &mut dyn FnMut(&mut Vec<u8>) -> PageContent<'a>,
-    ) -> Result<()> {
+    pub fn add(&self, at_once: bool, fill: &mut dyn FnMut(&mut Vec<u8>) -> PageContent) -> Result<()> {
         let subtasks = self
             .pages
             .subtasks()
             .filter(|subtasks| !at_once && subtasks.has_idle_thread());
-        let add = |content: PageContent<'a>, body: &[u8], compressor: &mut Compressor| {
+        let add = |content: PageContent, body: &[u8], compressor: &mut Compressor| {
             let stages = &self.pages.stages;
             let strategy = stages
                 .compress
                 .time(|| self.strategy(content, body, compressor))?;
             let place = self.next_place(content);
-            if let (Some(subtasks), Some(place), PageContent::Data { values, encoding, .. }) =
-                (&subtasks, place, content)
-            {
-                let content = PageContent::Data {
-                    values,
-                    encoding,
-                    statistics: None,
-                };
+            if let (Some(subtasks), Some(place)) = (&subtasks, place) {
                 let page = Elsewhere::new(self, content, strategy, place);
                 let mut body = body.to_vec();
                 let refused = subtasks.submit(Box::new(move || page.add(&mut body)));
@@ -429,7 +417,7 @@ impl ChunkPages {
     }
 
     /// The place of the next data page.
-    fn next_place(&self, content: PageContent<'_>) -> Option<usize> {
+    fn next_place(&self, content: PageContent) -> Option<usize> {
         let PageContent::Data { .. } = content else {
             return None;
         };
@@ -444,7 +432,7 @@ impl ChunkPages {
     /// Adds a page at its place, or the dictionary page.
     fn add_body(
         &self,
-        content: PageContent<'_>,
+        content: PageContent,
         place: Option<usize>,
         body: &[u8],
         (strategy, compressor): (MatchStrategy, &mut Compressor),
@@ -519,7 +507,7 @@ impl ChunkPages {
     /// Chooses the match parameters of a page. For the data pages of a chunk they are chosen once, by one of the first.
     fn strategy(
         &self,
-        content: PageContent<'_>,
+        content: PageContent,
         body: &[u8],
         compressor: &mut Compressor,
     ) -> Result<MatchStrategy> {
@@ -568,13 +556,13 @@ fn sealed(cipher: &ChunkCipher, place: Option<usize>, part: PageModule, plain: &
 /// A data page that another thread compresses.
 struct Elsewhere {
     chunk: ChunkPages,
-    content: PageContent<'static>,
+    content: PageContent,
     strategy: MatchStrategy,
     place: usize,
 }
 
 impl Elsewhere {
-    fn new(chunk: &ChunkPages, content: PageContent<'static>, strategy: MatchStrategy, place: usize) -> Self {
+    fn new(chunk: &ChunkPages, content: PageContent, strategy: MatchStrategy, place: usize) -> Self {
         lock(&chunk.state).elsewhere += 1;
         Self {
             chunk: chunk.clone(),

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, FieldRef};
+use parquet_encode::dictionary::DictionaryLimits;
 
-use crate::budget::Room;
 use crate::choose::Choice;
 use crate::column::Preserved;
 use crate::enum_categories::EnumCategories;
@@ -31,7 +31,7 @@ pub(crate) struct Dictionaries {
     leaves: Vec<LeafDictionaries>,
     /// The leaves whose fields have the categories of an Enum.
     enums: Vec<(LeafPosition, EnumCategories)>,
-    room: Room,
+    limits: DictionaryLimits,
     /// True while row groups of every column go on with the values of those before them.
     held: bool,
 }
@@ -107,7 +107,7 @@ impl Dictionaries {
             .map(|place| PreservedColumn { place, waiting: None })
             .collect();
         Self {
-            room: options.room_to_preserve(columns.len(), leaves.len()),
+            limits: options.preserved_limits(columns.len(), leaves.len()),
             columns,
             leaves,
             enums,
@@ -151,9 +151,9 @@ impl Dictionaries {
 
     /// Adds the dictionary of rows that wait for a row group.
     pub fn add(&mut self, given: &BatchDictionary) {
-        let room = self.room;
+        let limits = self.limits;
         if let Some(column) = self.columns.iter_mut().find(|column| column.place == given.place) {
-            let waiting = column.waiting.get_or_insert_with(|| Preserved::new(room));
+            let waiting = column.waiting.get_or_insert_with(|| Preserved::new(limits));
             waiting.add(&given.values);
         }
     }
@@ -163,7 +163,7 @@ impl Dictionaries {
         let mut taken: Vec<_> = self.leaves.iter().map(|_| None).collect();
         for column in &mut self.columns {
             let waiting = column.waiting.take();
-            taken[column.place.leaf] = Some(waiting.unwrap_or_else(|| Preserved::new(self.room)));
+            taken[column.place.leaf] = Some(waiting.unwrap_or_else(|| Preserved::new(self.limits)));
         }
         taken
     }

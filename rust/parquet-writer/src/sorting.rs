@@ -11,13 +11,13 @@ use arrow_select::interleave::interleave;
 use half::f16;
 use parquet::file::metadata::SortingColumn;
 
-use crate::column::{is_flat, leaf_count};
+use crate::column::is_flat;
 use crate::error::{CAN_GO_ON, Result, WriteError};
 use crate::feed::copied;
 use crate::names::column_named;
 use crate::normalize;
 use crate::options::{SortKey, SortingMode, WriterOptions};
-use crate::schema::FileSchema;
+use crate::schema::{FileSchema, leaves};
 
 /// Rows that are compared or sorted at a time.
 const ROWS_AT_A_TIME: usize = 8192;
@@ -282,7 +282,7 @@ fn compared_type(schema: &FileSchema, place: usize, is_last: bool) -> DataType {
 
 fn declared(schema: &FileSchema, place: usize, key: &SortKey) -> Result<SortingColumn> {
     let before = schema.encoded.fields().iter().take(place);
-    let leaf: usize = before.map(|field| leaf_count(field.data_type())).sum();
+    let leaf: usize = before.map(|field| leaves(field.data_type())).sum();
     let column_idx =
         i32::try_from(leaf).map_err(|error| WriteError::option("sorting_columns", error.to_string()))?;
     Ok(SortingColumn {

@@ -100,7 +100,10 @@ impl ColumnBuilder {
             Values::LargeList(list) => list.items.forget_tokens(),
             Values::FixedList(list) => list.items.forget_tokens(),
             Values::Struct(fields) => fields.forget_tokens(),
-            Values::Map(map) => map.values.forget_tokens(),
+            Values::Map(map) => {
+                map.keys.forget_tokens();
+                map.values.forget_tokens();
+            }
             _ => {}
         }
     }

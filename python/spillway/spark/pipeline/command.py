@@ -16,7 +16,7 @@ from spillway._wording import counted, shortened
 from spillway.datasets.packaged import LINEITEM
 from spillway.errors import AuditError, OptionError, SpillwayError, TableNotFoundError
 from spillway.harness import records
-from spillway.harness.environment import describe_run, on_disk, run_folder
+from spillway.harness.environment import describe_environment, on_disk, run_folder
 from spillway.harness.processes import redact
 from spillway.spark.location import absolute, is_local, scheme_of
 from spillway.spark.pipeline.progress import StageRunner
@@ -267,7 +267,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
         stack.enter_context(run_folder(folder, worth=PIPELINE))
         stack.callback(progress.stop)
         cell = options.cell(table)
-        environment = describe_run(run_id, cell, schema_version=SCHEMA_VERSION)
+        environment = describe_environment(run_id, cell, schema_version=SCHEMA_VERSION)
         records.write_json(folder / records.ENVIRONMENT, environment)
         run = _Run(run_id, options, cell, progress)
         stack.callback(run.tidy)  # after Spark has stopped

@@ -10,7 +10,7 @@ use parquet_writer::Batch;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
-use crate::row_change::{Changed, NewRows};
+use crate::row_change::{NewRows, UpdatedRows};
 use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::values::Evaluate;
 
@@ -104,7 +104,7 @@ impl<'a> MergedRows<'a> {
 }
 
 impl NewRows for MergedRows<'_> {
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Changed>> {
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<UpdatedRows>> {
         let changes = self
             .search
             .updates
@@ -125,7 +125,7 @@ impl NewRows for MergedRows<'_> {
         let of_clauses = of_clauses.into_iter();
         of_clauses
             .map(|(clause, (places, sources))| {
-                Ok(Changed {
+                Ok(UpdatedRows {
                     rows: self.updated(clause, rows, &places, &sources)?,
                     places: Some(places),
                 })

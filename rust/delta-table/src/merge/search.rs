@@ -10,7 +10,7 @@ use parquet_writer::WriteError;
 use roaring::RoaringTreemap;
 
 use crate::error::{Result, TableError};
-use crate::row_change::{Counts, RowChange};
+use crate::row_change::{RowChange, RowCounts};
 use crate::scan::{FoundRows, NumberedRows};
 use crate::values::Evaluate;
 
@@ -32,8 +32,8 @@ pub(super) struct MergeCounts {
 }
 
 impl MergeCounts {
-    pub fn counts(self) -> Counts {
-        Counts {
+    pub fn counts(self) -> RowCounts {
+        RowCounts {
             inserted: self.inserted,
             updated: self.updated + self.updated_by_source,
             deleted: self.deleted + self.deleted_by_source,

@@ -18,7 +18,7 @@ use crate::scan::FileRows;
 use crate::snapshot::Snapshot;
 use crate::table::SharedTable;
 
-use super::{Changed, FileAction, NewRows, Touched};
+use super::{FileAction, NewRows, Touched, UpdatedRows};
 
 /// The numbers of the writers of some rows.
 #[derive(Clone, Copy)]
@@ -228,7 +228,7 @@ impl Files {
                 if let Some(changes) = from.changes {
                     self.note(changes, &Batch::from(rows), ChangeType::UpdatePreimage, go_on)?;
                 }
-                for Changed { rows, places } in changed {
+                for UpdatedRows { rows, places } in changed {
                     let kept = match (&hidden, &ids) {
                         (Some(hidden), Some(ids)) => {
                             Some(hidden.beside(&rows, Some(row_ids::at(ids, places)?))?)

@@ -64,7 +64,7 @@ struct Touched {
 }
 
 /// Rows that change, with their new values.
-pub(crate) struct Changed {
+pub(crate) struct UpdatedRows {
     pub rows: Batch,
     /// Their places among the rows that they were; none for all of them in their order.
     pub places: Option<Vec<u32>>,
@@ -74,7 +74,7 @@ pub(crate) struct Changed {
 pub(crate) trait NewRows {
     /// The rows that change with their new values, in any order: of those of one file, in their order, these are from
     /// number `first` on, in the columns that it [`reads`](Self::reads).
-    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<Changed>>;
+    fn changed(&mut self, path: &str, first: usize, rows: &RecordBatch) -> Result<Vec<UpdatedRows>>;
 
     /// Returns true if the new values depend on the former ones of this column, or are the same.
     fn reads(&self, column: &TableColumn) -> bool;
@@ -203,7 +203,7 @@ impl<'a> RowChange<'a> {
         self,
         mut operation: Operation,
         dependence: Dependence,
-        counts: Counts,
+        counts: RowCounts,
         new: Option<&mut dyn NewRows>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<PendingChange> {
@@ -287,7 +287,7 @@ fn marked(touched: Vec<Touched>) -> BTreeMap<String, FoundRows> {
 
 /// Counts of the rows of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RowCounts {
     /// Rows that came.
     pub inserted: u64,
     /// Rows with new values.
@@ -300,7 +300,7 @@ pub struct Counts {
 pub struct PendingChange {
     pub(crate) transaction: Transaction,
     files: Files,
-    counts: Counts,
+    counts: RowCounts,
 }
 
 impl fmt::Debug for PendingChange {
@@ -314,7 +314,7 @@ impl fmt::Debug for PendingChange {
 impl PendingChange {
     /// Counts of its rows.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RowCounts {
         self.counts
     }
 

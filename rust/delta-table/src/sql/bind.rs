@@ -10,6 +10,7 @@ use sqlparser::ast::{BinaryOperator, Expr, Ident, InTarget, UnaryOperator};
 use sqlparser::tokenizer::Location;
 
 use crate::clustering::shown;
+use crate::limits::DECLARED;
 use crate::near::near;
 use crate::schema::{ColumnType, Primitive, TableColumn, TableSchema};
 
@@ -21,7 +22,6 @@ use super::parse::{bare, place, unknown};
 use super::sides::{SideColumns, name_side};
 
 /// The note of a column whose texts Spark pads or cuts.
-const FIXED_TEXT: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
 /// Columns that an error names at most.
 const MOST_NAMED: usize = 20;
@@ -159,7 +159,7 @@ impl Scope<'_> {
                     "the column {name} is named {here} here, and case matters: write {here}"
                 )));
             }
-            is_padded |= found.metadata.contains_key(FIXED_TEXT);
+            is_padded |= found.metadata.contains_key(DECLARED);
             if self.of_files && !self.partition_columns.contains(&found.name) {
                 return Err(fault(format!(
                     "the condition on {:?} cannot choose whole files: {}",

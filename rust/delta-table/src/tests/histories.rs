@@ -21,7 +21,7 @@ use super::{
 use crate::append::Append;
 use crate::storage::TableStorage;
 use crate::table::lock;
-use crate::{CompactOptions, Compaction, Counts, PendingChange, PendingCompaction, Table, TableError};
+use crate::{CompactOptions, Compaction, PendingChange, PendingCompaction, RowCounts, Table, TableError};
 
 const PROCESSES: usize = 3;
 
@@ -187,14 +187,14 @@ struct Begun<'a> {
     read: Version,
     work: Work,
     /// The rows of a change, as far as it found them.
-    found: Counts,
+    found: RowCounts,
     pending: Pending<'a>,
 }
 
 impl<'a> Begun<'a> {
     fn begin(process: usize, worker: &'a Worker, work: &Work, model: &Model) -> Option<Self> {
         let table = &worker.table;
-        let (mut read, mut found) = (0, Counts::default());
+        let (mut read, mut found) = (0, RowCounts::default());
         let pending = match work {
             Work::Append(rows) => {
                 let append = appended(table, rows, Some(NEW_FILE_ROWS));
@@ -245,7 +245,7 @@ struct Done {
     version: Option<Version>,
     read: Version,
     work: Work,
-    found: Counts,
+    found: RowCounts,
 }
 
 impl Done {
@@ -323,14 +323,14 @@ fn first_rows() -> [Rows; 2] {
 }
 
 /// Compares the change data feed of each version with the rows before and after it, and with the counts of its change.
-fn check_feed(table: &Table, counts: &BTreeMap<Version, Counts>) {
+fn check_feed(table: &Table, counts: &BTreeMap<Version, RowCounts>) {
     for version in 1..=table.version().unwrap() {
         let mut expected = rows_at(table, Some(version - 1));
         let mut changes = changes(table, version);
         let mut take = |kind: &str| changes.remove(kind).unwrap_or_default();
         let [inserted, before, after, deleted] =
             ["insert", "update_preimage", "update_postimage", "delete"].map(&mut take);
-        let noted = Counts {
+        let noted = RowCounts {
             inserted: inserted.len() as u64,
             updated: after.len() as u64,
             deleted: deleted.len() as u64,
@@ -400,7 +400,7 @@ fn follow(events: &[Event], isolation: &str, has: Has) {
         }
         for done in &done {
             if let (Work::Change(_), Some(version)) = (&done.work, done.version) {
-                let all: &mut Counts = counts.entry(version).or_default();
+                let all: &mut RowCounts = counts.entry(version).or_default();
                 all.inserted += done.found.inserted;
                 all.updated += done.found.updated;
                 all.deleted += done.found.deleted;

@@ -12,8 +12,8 @@ use parquet_writer::Batch;
 
 use super::{Rows, batch, options, schema};
 use crate::{
-    ClauseKind, Condition, ConditionValue, Conditions, Counts, MergeClause, MergeOptions, MergeValues,
-    NewValues, PendingChange, Table,
+    ClauseKind, Condition, ConditionValue, Conditions, MergeClause, MergeOptions, MergeValues, NewValues,
+    PendingChange, RowCounts, Table,
 };
 
 /// Conditions of the rows that a deletion or an update looks for.
@@ -130,8 +130,8 @@ impl Change {
     }
 
     /// Changes the rows of the model.
-    pub fn apply(&self, rows: &mut Vec<Row>) -> Counts {
-        let mut counts = Counts::default();
+    pub fn apply(&self, rows: &mut Vec<Row>) -> RowCounts {
+        let mut counts = RowCounts::default();
         let concerned = |row: &Row| self.concerns(row);
         match self {
             Self::Delete(_) | Self::Merge(Merging::Delete | Merging::DeleteOthers, ..) => {
@@ -249,7 +249,7 @@ impl Model {
     }
 
     /// Takes a change in that read the version `read`. Returns the counts of the rows that it has to find.
-    pub fn change(&mut self, read: Version, change: &Change) -> Counts {
+    pub fn change(&mut self, read: Version, change: &Change) -> RowCounts {
         let follows = |row: &Row| self.appends_may_follow && row.appended.is_some_and(|at| at > read);
         let (later, mut rows): (Vec<Row>, Vec<Row>) =
             std::mem::take(&mut self.rows).into_iter().partition(follows);
@@ -269,7 +269,7 @@ impl Model {
     }
 
     /// The counts that the change would have now.
-    pub fn expected(&self, change: &Change) -> Counts {
+    pub fn expected(&self, change: &Change) -> RowCounts {
         change.apply(&mut self.rows.clone())
     }
 }

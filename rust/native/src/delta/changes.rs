@@ -4,8 +4,8 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use delta_commit::Version;
 use delta_table::{
-    ClauseKind, Counts, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange,
-    Retry, Table, TableError,
+    ClauseKind, Evaluate, Expressions, MergeClause, MergeCondition, MergeValues, PendingChange, Retry,
+    RowCounts, Table, TableError,
 };
 use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ impl Changing {
             let Some(pending) = pending else {
                 return Ok((version, 0, 0, 0, false));
             };
-            let Counts {
+            let RowCounts {
                 inserted,
                 updated,
                 deleted,

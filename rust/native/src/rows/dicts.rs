@@ -25,6 +25,8 @@ const ROWS_IN_TURN: usize = 64;
 /// Rows of an iterable: the first ones, which a schema may be inferred from, and the others.
 struct Supply<'py> {
     head: std::vec::IntoIter<Bound<'py, PyAny>>,
+    /// The error after the first ones.
+    failed: Option<PyErr>,
     rest: Rest<'py>,
 }
 
@@ -51,17 +53,25 @@ impl<'py> Supply<'py> {
         };
         Ok(Self {
             head: Vec::new().into_iter(),
+            failed: None,
             rest,
         })
     }
 
-    /// The first rows, which come again.
+    /// The first rows, which come again. An error after one of them comes again, too.
     fn peek(&mut self) -> PyResult<&[Bound<'py, PyAny>]> {
         let mut head = Vec::new();
         while head.len() < SAMPLE_ROWS
             && let Some(row) = self.next()
         {
-            head.push(row?);
+            match row {
+                Ok(row) => head.push(row),
+                Err(error) if head.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+            }
         }
         self.head = head.into_iter();
         Ok(self.head.as_slice())
@@ -97,6 +107,9 @@ impl<'py> Iterator for Supply<'py> {
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(row) = self.head.next() {
             return Some(Ok(row));
+        }
+        if let Some(error) = self.failed.take() {
+            return Some(Err(error));
         }
         match &mut self.rest {
             Rest::List(list, index) => {

@@ -113,7 +113,14 @@ fn write_chunk(
         return Ok(0);
     }
     let mut ndjson = std::mem::take(&mut kept.ndjson);
-    let rows = kept.builders(schema, writer, || shape(&ndjson, chunk, false))?;
+    let rows = match kept.builders(schema, writer, || shape(&ndjson, chunk, false)) {
+        Ok(rows) => rows,
+        Err(failure) => {
+            // Nothing of the chunk was read.
+            kept.ndjson = ndjson;
+            return Err(failure);
+        }
+    };
     let mut intake = Intake::new(writer, rules, false);
     let fed = ndjson.feed(chunk, 0, rows, rules.extra, &mut intake);
     let written = intake.end(rows, fed.map(|_| ()));
@@ -139,6 +146,7 @@ fn write_file(
         }
     }
     let mut ndjson = std::mem::take(&mut kept.ndjson);
+    ndjson.begin_file();
     if ended && head.is_empty() && !ndjson.is_mid_line() {
         return Ok(0);
     }

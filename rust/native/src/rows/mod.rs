@@ -27,7 +27,7 @@ mod usual;
 use intake::Rules;
 use lines::NdjsonSource;
 
-pub(crate) use one::{inferred, one_row};
+pub(crate) use one::{column_stream, inferred, one_row};
 
 // A cell that the writer refused later would be refused after other rows of its call were written.
 const _: () = assert!(rows::MOST_VALUE_BYTES as u64 == parquet_writer::MOST_ROW_BYTES);

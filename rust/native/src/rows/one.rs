@@ -1,12 +1,16 @@
-//! Rows that are looked at and not written: one row of values, and the schema of the first rows.
+//! Rows that are not written as such: one row of values, one column of values, and the schema of the first rows.
 
-use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 use rows::{Extra, Rows};
 
+use crate::arrow::schema_from;
 use crate::errors::Failure;
 use crate::rows::cells::{CellReader, Fault};
 use crate::rows::guess;
@@ -53,6 +57,54 @@ pub(crate) fn one_row(
             Err(WriteError::column(path, message).into())
         }
     }
+}
+
+/// The values of a column, which is the only field of the schema, as a capsule of a stream of Arrow. They are converted
+/// as those of rows are.
+#[pyfunction]
+pub(crate) fn column_stream<'py>(
+    schema: &Bound<'py, PyAny>,
+    values: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let (py, schema) = (values.py(), schema_from(schema)?);
+    let batches = batches_of(&schema, values).map_err(|failure| failure.into_py(py))?;
+    let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+    let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+}
+
+fn batches_of(schema: &SchemaRef, values: &Bound<'_, PyAny>) -> Result<Vec<RecordBatch>, Failure> {
+    let mut rows = Rows::new(Arc::clone(schema)).map_err(|error| WriteError::schema(error.to_string()))?;
+    let mut reader = CellReader::new(values.py(), Extra::Error)?;
+    let name = schema
+        .fields()
+        .first()
+        .map(|field| field.name().as_str())
+        .unwrap_or_default();
+    let row = PyDict::new(values.py());
+    let mut batches = Vec::new();
+    for (number, value) in values.try_iter().map_err(Failure::Python)?.enumerate() {
+        let set = value.and_then(|value| row.set_item(name, value));
+        set.map_err(Failure::Python)?;
+        let at = rows.rows();
+        match reader.dict(&row, &mut rows.fields, at) {
+            Ok(()) => rows.commit(),
+            Err(Fault::Raised(error)) => return Err(Failure::Python(*error)),
+            Err(Fault::Misfit(misfit)) => {
+                let message = format!(
+                    "value {number} of column {name:?} does not fit: {}",
+                    misfit.message()
+                );
+                return Err(WriteError::column(misfit.path(), message).into());
+            }
+        }
+        if rows.is_full() {
+            values.py().check_signals().map_err(Failure::Python)?;
+            batches.push(rows.finish().map_err(WriteError::from)?);
+        }
+    }
+    batches.push(rows.finish().map_err(WriteError::from)?);
+    Ok(batches)
 }
 
 /// The path of the first field of a struct that a dict in its place lacks. In rows such a field is null; a value that

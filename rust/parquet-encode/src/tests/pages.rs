@@ -14,7 +14,7 @@ use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 use super::{byte_arrays, with_bitmap};
 use crate::dictionary::{ByteDictionary, DictionaryLimits};
 use crate::levels::encode_validity;
-use crate::page_header::{Encoding, PageContent, PageHeader, PageStatistics, TooLarge};
+use crate::page_header::{Encoding, PageContent, PageHeader, TooLarge};
 use crate::rle::{encode_indices_in, index_width};
 
 fn column() -> ColumnDescPtr {
@@ -49,7 +49,7 @@ fn pages(chunk: &[u8], values: usize, dictionary: bool) -> SerializedPageReader<
     .unwrap()
 }
 
-fn page(content: PageContent<'_>, body: &[u8], out: &mut Vec<u8>) {
+fn page(content: PageContent, body: &[u8], out: &mut Vec<u8>) {
     let header = PageHeader {
         uncompressed_size: body.len(),
         compressed_size: body.len(),
@@ -84,7 +84,6 @@ fn a_chunk_of_all_page_kinds_comes_back() {
     page(
         PageContent::Dictionary {
             entries: dictionary.len(),
-            sorted: false,
         },
         dictionary.page(),
         &mut chunk,
@@ -95,15 +94,9 @@ fn a_chunk_of_all_page_kinds_comes_back() {
     });
     let width = index_width(dictionary.len());
     encode_indices_in(&indices[..first], width, &mut body);
-    let statistics = PageStatistics {
-        null_count: Some(600 - first as u64),
-        min: Some((b"value 0", true)),
-        max: Some((b"value 9", true)),
-    };
     let content = PageContent::Data {
         values: 600,
         encoding: Encoding::RleDictionary,
-        statistics: Some(statistics),
     };
     page(content, &body, &mut chunk);
     body.clear();
@@ -115,7 +108,6 @@ fn a_chunk_of_all_page_kinds_comes_back() {
         PageContent::Data {
             values: 400,
             encoding: Encoding::RleDictionary,
-            statistics: None,
         },
         &body,
         &mut chunk,
@@ -139,12 +131,6 @@ fn a_chunk_of_all_page_kinds_comes_back() {
             .skip(1)
             .all(|page| page.encoding() == TheirEncoding::RLE_DICTIONARY)
     );
-    let statistics = seen[1].statistics().unwrap();
-    assert_eq!(statistics.null_count_opt(), Some(600 - first as u64));
-    assert_eq!(statistics.min_bytes_opt(), Some(&b"value 0"[..]));
-    assert_eq!(statistics.max_bytes_opt(), Some(&b"value 9"[..]));
-    assert!(statistics.min_is_exact() && statistics.max_is_exact());
-
     let reader: Box<dyn PageReader> = Box::new(pages(&chunk, 1000, true));
     let mut reader = get_typed_column_reader::<ByteArrayType>(parquet::column::reader::get_column_reader(
         column(),
@@ -172,17 +158,9 @@ fn pages_of_no_values() {
     let content = PageContent::Data {
         values: 100,
         encoding: Encoding::RleDictionary,
-        statistics: None,
     };
     let mut chunk = vec![];
-    page(
-        PageContent::Dictionary {
-            entries: 0,
-            sorted: false,
-        },
-        &[],
-        &mut chunk,
-    );
+    page(PageContent::Dictionary { entries: 0 }, &[], &mut chunk);
     page(content, &body, &mut chunk);
     let reader: Box<dyn PageReader> = Box::new(pages(&chunk, 100, true));
     let mut reader = get_typed_column_reader::<ByteArrayType>(parquet::column::reader::get_column_reader(
@@ -203,7 +181,6 @@ fn page_sizes_past_31_bits_are_refused() {
     let content = PageContent::Data {
         values: 1,
         encoding: Encoding::Plain,
-        statistics: None,
     };
     let mut out = vec![1, 2, 3];
     let header = PageHeader {
@@ -227,10 +204,7 @@ fn page_sizes_past_31_bits_are_refused() {
     };
     header.write(&mut out).unwrap();
     out.truncate(3);
-    let content = PageContent::Dictionary {
-        entries: usize::MAX,
-        sorted: false,
-    };
+    let content = PageContent::Dictionary { entries: usize::MAX };
     let header = PageHeader {
         uncompressed_size: 1,
         compressed_size: 1,

@@ -6,7 +6,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::sample::{Sample, Samples, fell_back};
 use super::{Choice, Reason, Trial};
-use crate::budget::Room;
+use crate::budget::dictionary_limits_within;
 use crate::error::Result;
 use crate::options::{Compatibility, WriterOptions};
 use crate::result;
@@ -115,7 +115,7 @@ impl LeafChoice {
         let reason = choice.reason.or(self.choice.reason);
         if !self.named {
             self.choice = Choice {
-                room: self.choice.room,
+                limits: self.choice.limits,
                 ..choice
             };
         }
@@ -202,7 +202,8 @@ impl Chooser {
         let whole: usize = with_dictionary().map(|leaf| leaf.need.weight()).sum();
         for leaf in &mut self.leaves {
             let by_need = (memory / 2).saturating_mul(leaf.need.weight()) / whole.max(1);
-            leaf.choice.room = Room::within(memory / 2 / count + by_need, leaf.need.entry_bytes());
+            leaf.choice.limits =
+                dictionary_limits_within(memory / 2 / count + by_need, leaf.need.entry_bytes());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::column::{self, EncodedChunk};
 use crate::error::Result;
 use crate::options::WriterOptions;
 use crate::pages::{PageStore, Pages};
-use crate::schema::FileSchema;
+use crate::schema::{self, FileSchema};
 
 /// The dictionary of one leaf column's sample.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl<'a> Samples<'a> {
         let mut samples = Vec::with_capacity(choices.len());
         for (index, (field, column)) in self.schema.encoded.fields().iter().zip(columns).enumerate() {
             let start = samples.len();
-            let leaves = column::leaf_count(field.data_type());
+            let leaves = schema::leaves(field.data_type());
             let choices = &choices[start..start + leaves];
             if choices.iter().all(Option::is_none) {
                 samples.extend(std::iter::repeat_n(None, leaves));

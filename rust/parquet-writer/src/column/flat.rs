@@ -35,10 +35,10 @@ pub(crate) use preserved::{Preserved, all_texts};
 pub(super) use run::{Repetition, RunLevels};
 pub(crate) use source::is_flat;
 
-use super::{EncodedChunk, FieldEncoder};
+use super::{EncodedChunk, FieldEncoder, in_column};
 use crate::budget::Budget;
 use crate::choose::{Choice, Reason};
-use crate::error::{Result, WriteError};
+use crate::error::Result;
 use crate::int96;
 use crate::metadata_size;
 use crate::options::WriterOptions;
@@ -106,9 +106,9 @@ impl FlatEncoder {
         options: &WriterOptions,
         pages: ChunkPages,
     ) -> Self {
-        choice.room.bytes = match options.memory_limit {
+        choice.limits.bytes = match options.memory_limit {
             None => options.dictionary_page_bytes,
-            Some(_) => choice.room.bytes.min(options.dictionary_page_bytes),
+            Some(_) => choice.limits.bytes.min(options.dictionary_page_bytes),
         };
         let values = page_values(&column, choice);
         let account = Account::new(&column, has_order(&column));
@@ -135,7 +135,7 @@ impl FlatEncoder {
     /// Begins with the dictionaries that rows come with, if a dictionary was chosen and has room for them.
     pub fn adopt(&mut self, preserved: Preserved) {
         let choice = self.choice;
-        let preserved = preserved.within(choice.room, self.budget.dictionaries.is_some());
+        let preserved = preserved.within(choice.limits, self.budget.dictionaries.is_some());
         if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
             self.values.adopt(preserved);
             self.choice.trial = None;
@@ -367,7 +367,6 @@ impl FlatEncoder {
             PageContent::Data {
                 values: entries,
                 encoding,
-                statistics: None,
             }
         })?;
         if encoding == PageEncoding::Plain && self.column.max_rep_level() > 0 {
@@ -389,7 +388,7 @@ impl FlatEncoder {
 
 /// Values of the column's physical type, in the encodings that were chosen.
 fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then(|| choice.room.limits());
+    let limits = choice.dictionary.then_some(choice.limits);
     let encoding = page_encoding(choice.encoding);
     let undecided = choice.trial.is_some();
     let order = if is_unsigned(column) {
@@ -470,7 +469,7 @@ impl FieldEncoder for FlatEncoder {
     fn write(&mut self, run: &ArrayRef) -> Result<()> {
         let run = plain_values(run)?;
         self.write_run(&run, nulls(&run).as_ref(), None, run.len())
-            .map_err(|error| in_column(&self.column, error))
+            .map_err(|error| in_column(&self.column.path().string(), error))
     }
 
     fn preserve(&mut self, _: usize, values: &ArrayRef) -> Result<()> {
@@ -478,7 +477,7 @@ impl FieldEncoder for FlatEncoder {
         if !self.values.preserve(values, room) {
             // Wider indices would make the page too large.
             self.finish_page(PageEnd::Page)
-                .map_err(|error| in_column(&self.column, error))?;
+                .map_err(|error| in_column(&self.column.path().string(), error))?;
             self.values.preserve(values, room);
         }
         Ok(())
@@ -505,7 +504,7 @@ impl FieldEncoder for FlatEncoder {
 
     fn close(mut self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
         self.finish_page(PageEnd::Chunk)
-            .map_err(|error| in_column(&self.column, error))?;
+            .map_err(|error| in_column(&self.column.path().string(), error))?;
         let choice = self.choice;
         let Self {
             column,
@@ -519,10 +518,7 @@ impl FieldEncoder for FlatEncoder {
         if let Some((page, entries)) = values.dictionary() {
             pages.add(true, &mut |out| {
                 out.extend_from_slice(page);
-                PageContent::Dictionary {
-                    entries,
-                    sorted: false,
-                }
+                PageContent::Dictionary { entries }
             })?;
         }
         let valid = account.count.entries - account.count.nulls;
@@ -571,13 +567,4 @@ pub(super) fn plain_values(run: &ArrayRef) -> Result<ArrayRef> {
         return crate::normalize::exactly(run, values.data_type());
     }
     Ok(Arc::clone(run))
-}
-
-fn in_column(column: &ColumnDescriptor, error: WriteError) -> WriteError {
-    match error {
-        WriteError::Encode(message) => {
-            WriteError::Encode(format!("column {:?}: {message}", column.path().string()))
-        }
-        other => other,
-    }
 }

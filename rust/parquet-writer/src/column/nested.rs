@@ -12,8 +12,8 @@ use arrow_data::transform::MutableArrayData;
 use arrow_schema::{DataType, Field, FieldRef};
 
 use super::flat::{self, FlatEncoder};
-use super::{EncodedChunk, FieldEncoder};
-use crate::error::{Result, WriteError};
+use super::{EncodedChunk, FieldEncoder, in_column, unexpected};
+use crate::error::Result;
 use levels::SlotLevels;
 
 /// Encodes the leaves of one nested field of one row group.
@@ -29,24 +29,12 @@ impl NestedEncoder {
     }
 }
 
-/// Leaf columns of a type in its encoded form.
-pub(crate) fn leaf_count(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => leaf_count(field.data_type()),
-        _ => 1,
-    }
-}
-
 type Leaves<'a> = IterMut<'a, FlatEncoder>;
 
 /// Encodes an array leaf by leaf; `place` holds its levels.
 fn write(field: &Field, array: &ArrayRef, place: &SlotLevels<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
     if array.len() != place.slots() {
-        return Err(unexpected(array));
+        return Err(unexpected(array.data_type()));
     }
     match field.data_type() {
         DataType::Struct(_) if field.is_nullable() => {
@@ -76,7 +64,7 @@ fn write_fields(
     leaves: &mut Leaves<'_>,
 ) -> Result<()> {
     let (DataType::Struct(fields), Some(array)) = (field.data_type(), array.as_struct_opt()) else {
-        return Err(unexpected(array));
+        return Err(unexpected(array.data_type()));
     };
     let mut children = fields.iter().zip(array.columns());
     children.try_for_each(|(field, child)| write(field, child, place, leaves))
@@ -122,7 +110,7 @@ fn write_lists(
             let entries: ArrayRef = Arc::new(map.entries().clone());
             (entries, place.elements(nullable, nulls, span, most)?)
         }
-        _ => return Err(unexpected(array)),
+        _ => return Err(unexpected(array.data_type())),
     };
     let values = gathered(&values, &elements.ranges)?;
     inside(&values, &place.of_elements(&elements, nullable))
@@ -158,7 +146,7 @@ fn write_leaf(
     place: &SlotLevels<'_>,
     leaves: &mut Leaves<'_>,
 ) -> Result<()> {
-    let leaf = leaves.next().ok_or_else(|| unexpected(array))?;
+    let leaf = leaves.next().ok_or_else(|| unexpected(array.data_type()))?;
     let array = flat::plain_values(array)?;
     let nulls = flat::nulls(&array);
     if !field.is_nullable() {
@@ -171,13 +159,6 @@ fn write_leaf(
     }
     let place = place.in_nullable(nulls.as_ref());
     leaf.write_run(&array, place.valid(), Some(place.levels()), place.rows)
-}
-
-fn unexpected(array: &ArrayRef) -> WriteError {
-    WriteError::Encode(format!(
-        "an array of type {} came where its column has another",
-        array.data_type()
-    ))
 }
 
 impl FieldEncoder for NestedEncoder {
@@ -205,12 +186,5 @@ impl FieldEncoder for NestedEncoder {
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
         let mut leaves = self.leaves.into_iter();
         leaves.try_for_each(|leaf| Box::new(leaf).close(each))
-    }
-}
-
-fn in_column(name: &str, error: WriteError) -> WriteError {
-    match error {
-        WriteError::Encode(message) => WriteError::Encode(format!("column {name:?}: {message}")),
-        other => other,
     }
 }

@@ -3,6 +3,8 @@
 //! The crate writes them as they are. Here the modules of encrypted columns are sealed, which moves those behind, and
 //! the footer gets the new places, and what readers need to find the keys.
 
+use parquet::file::FOOTER_SIZE;
+
 use super::module::{Module, nonce_and_tag, place};
 use super::{FileCipher, Protection};
 use crate::error::{Result, WriteError};
@@ -11,8 +13,6 @@ use crate::thrift::{ThriftStruct, ThriftValue};
 /// The first and the last bytes of a file with an encrypted footer.
 pub(crate) const MAGIC: [u8; 4] = *b"PARE";
 const PLAIN_MAGIC: [u8; 4] = *b"PAR1";
-/// Bytes of the footer's length and of the magic.
-const TRAILER: usize = 8;
 
 /// Ids of fields in `parquet.thrift`.
 mod id {
@@ -66,7 +66,7 @@ pub(crate) fn seal_end(end: &[u8], start: u64, cipher: &FileCipher) -> Result<Ve
 
 /// The range of the footer.
 fn footer_of(end: &[u8]) -> Option<std::ops::Range<usize>> {
-    let stop = end.len().checked_sub(TRAILER)?;
+    let stop = end.len().checked_sub(FOOTER_SIZE)?;
     let length = u32::from_le_bytes(end[stop..stop + 4].try_into().ok()?);
     Some(stop.checked_sub(usize::try_from(length).ok()?)?..stop)
 }

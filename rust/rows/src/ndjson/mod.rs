@@ -72,7 +72,7 @@ pub struct Ndjson {
     tail: Vec<u8>,
     /// Lines that are behind.
     lines: u64,
-    /// True if anything was read, so that a byte order mark is no longer accepted.
+    /// True if anything of the file was read, so that a byte order mark is no longer accepted.
     begun: bool,
 }
 
@@ -97,6 +97,11 @@ impl Ndjson {
     #[must_use]
     pub fn tail(&self) -> &[u8] {
         &self.tail
+    }
+
+    /// Begins another file, which may have a byte order mark, unless a line goes on in it.
+    pub fn begin_file(&mut self) {
+        self.begun = !self.tail.is_empty();
     }
 
     /// Keeps bytes for later, unread.

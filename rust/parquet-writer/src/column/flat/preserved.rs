@@ -8,7 +8,6 @@ use parquet_encode::byte_arrays::{ByteArrays, Views};
 use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
 
 use super::source::{self, RunValues, Scratch};
-use crate::budget::Room;
 use crate::stored_schema::DictionaryOrder;
 
 /// The values of all dictionaries since a row group or a file began, each once, in the order in which they came.
@@ -32,9 +31,8 @@ pub(super) struct Standing {
 }
 
 impl Preserved {
-    /// No values yet, with room for as many as `room` allows.
-    pub fn new(room: Room) -> Self {
-        let limits = room.limits();
+    /// No values yet.
+    pub fn new(limits: DictionaryLimits) -> Self {
         Self {
             dictionary: ByteDictionary::new(limits),
             standing: Standing {
@@ -73,8 +71,7 @@ impl Preserved {
 
     /// Limits it to a row group's dictionary; `None` when it holds more already. With a memory limit, the limit holds
     /// for later additions, too.
-    pub(super) fn within(mut self, room: Room, has_memory_limit: bool) -> Option<Self> {
-        let limits = room.limits();
+    pub(super) fn within(mut self, limits: DictionaryLimits, has_memory_limit: bool) -> Option<Self> {
         if has_memory_limit {
             self.standing.limits = limits;
         }

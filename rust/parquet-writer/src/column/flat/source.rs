@@ -11,7 +11,8 @@ use parquet_encode::fixed::Fixed;
 use parquet_encode::plain;
 
 use super::piece::Piece;
-use crate::error::{Result, WriteError};
+use crate::column::unexpected;
+use crate::error::Result;
 
 /// Values of one run of rows; slots of nulls hold anything.
 pub(super) enum RunValues<'a> {
@@ -162,7 +163,7 @@ pub(super) fn values<'a>(
         let dictionary = array.child_data().first().filter(|values| !values.is_empty());
         let (dictionary, keys) = dictionary
             .zip(keys_of(array, keys))
-            .ok_or_else(|| unexpected(array))?;
+            .ok_or_else(|| unexpected(array.data_type()))?;
         let values = Box::new(self::values(dictionary, (physical, width), scratch)?);
         let len = dictionary.len();
         return Ok(RunValues::Keys { keys, values, len });
@@ -176,14 +177,7 @@ pub(super) fn values<'a>(
         Type::BYTE_ARRAY => byte_arrays(array),
         Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => fixed(array, width, &mut scratch.bytes),
     }
-    .ok_or_else(|| unexpected(array))
-}
-
-fn unexpected(array: &ArrayData) -> WriteError {
-    WriteError::Encode(format!(
-        "an array of type {} came where its column has another",
-        array.data_type()
-    ))
+    .ok_or_else(|| unexpected(array.data_type()))
 }
 
 /// The slots of an array of fixed-size values.
