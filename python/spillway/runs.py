@@ -109,7 +109,8 @@ def crossovers(path: str | Path) -> pa.Table:
 
     - `backend`, `other`: the writer that is faster from this number on, and the one that is faster below it
     - `rows`: the estimate, interpolated between two measured numbers
-    - `low`, `high`: its 95 % interval, from resampled blocks; null for an end outside the measured range
+    - `low`, `high`: its 95 % interval, from the ratios of each block; null for an end outside the measured
+      range
     - `fewest`, `most`: the smallest and the largest number of rows measured
 
     Args:
