@@ -466,3 +466,13 @@ def test_the_ranking_is_by_speed(tmp_path):
         "2.00M [2.00, 2.00]",
         "1.00M [1.00, 1.00]",
     ]
+
+
+@pytest.mark.parametrize(("outcomes", "said"), [(["excused", "excused"], True), (["excused", "ok"], False)])
+def test_files_that_every_reader_is_excused_from_were_not_read_back(tmp_path, outcomes, said):
+    verdicts = [
+        {"content_hash": str(place), "engine": "polars", "outcome": outcome}
+        for place, outcome in enumerate(outcomes)
+    ]
+    run = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 6)}, verdicts)
+    assert ("No file was read back" in " ".join(verdict_caveats(run))) == said
