@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import io
 import json
@@ -833,3 +834,28 @@ def test_files_whose_types_do_not_go_together_are_refused_without_a_traceback(tm
         pq.write_table(pa.table({"a": pa.array([{field.name: 1}], kind)}), tmp_path / f"{name}.parquet")
     result = run(tmp_path / "1.parquet", tmp_path / "2.parquet", tmp_path / "out.parquet")
     assert result.exit_code in {0, 2}, result.output
+
+
+@pytest.mark.parametrize("is_piped", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+def test_times_of_int96_that_nanoseconds_cannot_hold_are_refused(
+    tmp_path: Path, *, nested: bool, is_piped: bool
+) -> None:
+    def file_of(times: list[dt.datetime | None]) -> bytes:
+        values: list[Any] = [[time] if time else None for time in times] if nested else times
+        kind = pa.timestamp("us")
+        rows = pa.table({"t": pa.array(values, pa.list_(kind) if nested else kind), "n": range(len(times))})
+        pq.write_table(
+            rows, tmp_path / "in.parquet", use_deprecated_int96_timestamps=True, store_schema=False
+        )
+        return (tmp_path / "in.parquet").read_bytes()
+
+    fine = [dt.datetime(1960, 1, 1, microsecond=7), None, dt.datetime(2026, 1, 1)] * 3_000  # noqa: DTZ001 - a type without zone
+    source = "-" if is_piped else tmp_path / "in.parquet"
+    content = file_of(fine)
+    found = written(source, tmp_path / "out.parquet", stdin=content if is_piped else None)
+    times = [each if each is None or not nested else each[0] for each in found["t"].to_pylist()]
+    assert times == fine
+    content = file_of([*fine, dt.datetime(9999, 12, 31)])  # noqa: DTZ001 - as above
+    said = refused(source, tmp_path / "other.parquet", stdin=content if is_piped else None)
+    assert "column t has times before 1677 or after 2262" in said

@@ -14,7 +14,7 @@ from spillway.errors import SchemaError
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 # Floats of these widths have all integers up to these bounds.
@@ -163,6 +163,66 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
                     field.name,
                 )
     return floats
+
+
+def without_wraps(
+    path: Path, batches: Iterable[pa.RecordBatch], in_micros: Iterable[pa.RecordBatch], names: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches whose INT96 columns were read as nanoseconds, unless a time does not fit them.
+
+    Arrow wraps the times that 64-bit nanoseconds cannot hold, those before 1677 and after 2262, such as the
+    end of 9999 which stands for no end.
+
+    Args:
+        path: The file, for messages.
+        batches: The rows.
+        in_micros: The columns of INT96 of the same rows, read as microseconds.
+        names: The names of these columns.
+
+    Raises:
+        SchemaError: A time does not fit.
+    """
+    others = iter(in_micros)
+    ahead: list[pa.RecordBatch] = []
+    for batch in batches:
+        while sum(each.num_rows for each in ahead) < batch.num_rows:
+            ahead.append(next(others))
+        both = pa.Table.from_batches(ahead).combine_chunks()
+        ahead = both.slice(batch.num_rows).to_batches()
+        for name in names:
+            micros: Any = both[name].slice(0, batch.num_rows).combine_chunks()
+            pairs = zip(_times(batch.column(name)), _times(micros), strict=True)
+            if any(_differ(nanos, exact) for nanos, exact in pairs):
+                raise SchemaError(
+                    f"{path}: column {name} has times before 1677 or after 2262, which nanoseconds in 64 "
+                    "bits cannot hold, as INT96 is read: keep its row groups with --copy-row-groups, or "
+                    "write the file again with timestamps in microseconds",
+                    name,
+                )
+        yield batch
+
+
+def _times(array: Any) -> Iterator[Any]:
+    """The leaf arrays of timestamps, without those under nulls."""
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _times(child)
+    elif pa.types.is_map(array.type):
+        yield from _times(array.keys)
+        yield from _times(array.items)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        yield from _times(array.flatten())
+
+
+def _differ(nanos: Any, micros: Any) -> bool:
+    """True if times differ by more than what a rounding to microseconds makes of one."""
+    if nanos.type == micros.type:
+        return False
+    rounded = nanos.cast(micros.type, safe=False).cast(pa.int64())
+    apart: Any = pc.abs(pc.subtract(rounded, micros.cast(pa.int64())))
+    return bool(pc.any(pc.greater(apart, pa.scalar(1, pa.int64()))).as_py())
 
 
 def common_type(known: pa.DataType, found: pa.DataType) -> pa.DataType | None:

@@ -19,7 +19,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from spillway.errors import CorruptFileError, OptionError
-from spillway.reading.exact import ExactFloats
+from spillway.reading.exact import ExactFloats, without_wraps
 from spillway.reading.text import (
     CsvText,
     Piped,
@@ -44,6 +44,7 @@ FORMATS = (
 # The columns and types of a text file are inferred from its first block: hence a large one.
 _TEXT_BLOCK_BYTES = 32 << 20
 _PARQUET_BATCH_ROWS = 16_384
+_INT96_ROWS = 1_024
 _GROWTH = 8
 _BUFFER_BYTES = 64 << 10
 _HEAD_BYTES = 512
@@ -423,7 +424,31 @@ def _open_parquet(opened: _Opened) -> RowStream:
         # Without a buffer, all of a row group's chunks would be read at once.
         source = pa.parquet.ParquetFile(opened.file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         batches = _fitting_batches(source, opened.block_bytes)
+    batches = _with_int96(opened, source, batches)
     return RowStream(str(opened.path), source.schema_arrow, batches, source.metadata.num_rows)
+
+
+def _with_int96(
+    opened: _Opened, source: pa.parquet.ParquetFile, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The batches, whose times of INT96 are looked at by a second reading."""
+    leaves = (source.schema.column(number) for number in range(len(source.schema)))
+    if not any(leaf.physical_type == "INT96" for leaf in leaves):
+        return batches
+    # A handle of its own has a position of its own, also of a file without a name.
+    own = Path(f"/proc/self/fd/{opened.file.fileno()}")
+    again = opened.stack.enter_context(own.open("rb"))
+    other = pa.parquet.ParquetFile(
+        again, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
+    )
+    names = [
+        ours.name
+        for ours, theirs in zip(source.schema_arrow, other.schema_arrow, strict=True)
+        if ours != theirs
+    ]
+    if not names:
+        return batches
+    return without_wraps(opened.path, batches, other.iter_batches(_INT96_ROWS, columns=names), names)
 
 
 def _fitting_batches(source: pa.parquet.ParquetFile, block_bytes: int) -> Iterator[pa.RecordBatch]:
