@@ -859,3 +859,13 @@ def test_times_of_int96_that_nanoseconds_cannot_hold_are_refused(
     content = file_of([*fine, dt.datetime(9999, 12, 31)])  # noqa: DTZ001 - as above
     said = refused(source, tmp_path / "other.parquet", stdin=content if is_piped else None)
     assert "column t has times before 1677 or after 2262" in said
+
+
+def test_hexadecimal_text_of_csv_is_no_integer(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,n\n0xFFFFFFFFFFFFFFFF,1\n0x0A,2\n007,0\n")
+    found = written(tmp_path / "rows.csv", tmp_path / "out.parquet")
+    assert found.to_pydict() == {"id": ["0xFFFFFFFFFFFFFFFF", "0x0A", "007"], "n": [1, 2, 0]}
+    (tmp_path / "rows.csv").write_text("id,n\n0xFF,1\n")
+    (tmp_path / "schema.json").write_text('{"id": "int8", "n": "int64"}')
+    said = refused(tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "other.parquet")
+    assert "column id is int8, and has the text 0xFF" in said

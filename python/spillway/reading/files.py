@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from spillway.errors import CorruptFileError, OptionError
+from spillway.errors import CorruptFileError, OptionError, SchemaError
 from spillway.reading.exact import ExactFloats, without_wraps
 from spillway.reading.text import (
     CsvText,
@@ -32,7 +32,7 @@ from spillway.reading.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from spillway.reading.text import Readable
 
@@ -49,7 +49,9 @@ _GROWTH = 8
 _BUFFER_BYTES = 64 << 10
 _HEAD_BYTES = 512
 _LONG = re.compile(rb"[0-9]{19}")
+_HEXADECIMAL = re.compile(rb"0[xX][0-9a-fA-F]")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
+_HEXADECIMAL_INTEGER = re.compile(r"\s*[+-]?0[xX][0-9a-fA-F]+\s*")
 
 _BY_MAGIC = {b"PAR1": "parquet", b"ARROW1": "ipc-file", b"\xff\xff\xff\xff": "ipc-stream"}
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
@@ -547,8 +549,8 @@ def _csv_rows(opened: _Opened, types: dict[str, pa.DataType], quotes: Quotes) ->
         batches = opened.batches(source, _csv_reader(opened, types))
         _refuse_duplicates(opened.path, batches.schema)
         return RowStream(str(opened.path), batches.schema, batches, None)
-    inferred = _float_columns(opened, types, head)
-    types |= _long_integers(opened, types, inferred, head)
+    inferred = _inferred(opened, types, head)
+    types |= _exact_types(opened, types, inferred, head)
     floats = {name: kind for name, kind in (inferred | types).items() if pa.types.is_floating(kind)}
     skipped: deque[int] = deque()
     texts = opened.batches(source, _csv_reader(opened, types | dict.fromkeys(floats, pa.string()), skipped))
@@ -605,26 +607,51 @@ def _refuse_duplicates(path: Path, schema: pa.Schema) -> None:
         )
 
 
-def _float_columns(opened: _Opened, types: dict[str, pa.DataType], head: bytes) -> dict[str, pa.DataType]:
-    """The columns that are floats by the first block, or as they were given."""
+def _inferred(opened: _Opened, types: dict[str, pa.DataType], head: bytes) -> dict[str, pa.DataType]:
+    """The types of columns by the first block, or as they were given."""
     with closing(TextBatches(io.BytesIO(head), _csv_reader(opened.unsaid(), types))) as first:
         _refuse_duplicates(opened.path, first.schema)
-        return {each.name: each.type for each in first.schema if pa.types.is_floating(each.type)}
+        return {each.name: each.type for each in first.schema}
 
 
-def _long_integers(
-    opened: _Opened, types: dict[str, pa.DataType], floats: Iterable[str], head: bytes
+def _exact_types(
+    opened: _Opened, types: dict[str, pa.DataType], inferred: dict[str, pa.DataType], head: bytes
 ) -> dict[str, pa.DataType]:
-    """The types of columns of integers of which some have over 64 bits: Arrow would round them to floats."""
-    names = [name for name in floats if name not in types]
-    if not names or _LONG.search(head) is None:
+    """The types of columns whose texts Arrow takes for other numbers.
+
+    It rounds integers with over 64 bits to floats, and takes ``0xFF`` for 255, or for -1 in eight bits.
+
+    Raises:
+        SchemaError: A column that was declared as an integer has such a text.
+    """
+    floats = [name for name, kind in inferred.items() if pa.types.is_floating(kind) and name not in types]
+    integers = [name for name, kind in inferred.items() if pa.types.is_integer(kind)]
+    looked = [
+        *(floats if _LONG.search(head) else ()),
+        *(integers if _HEXADECIMAL.search(head) else ()),
+    ]
+    if not looked:
         return {}
-    as_text = _csv_reader(opened.unsaid(), types | dict.fromkeys(names, pa.string()))
+    as_text = _csv_reader(opened.unsaid(), types | dict.fromkeys(looked, pa.string()))
+    found: dict[str, pa.DataType] = {}
     # An error is that of a row which will be told of when it is read.
     with suppress(pa.ArrowInvalid, StopIteration), closing(TextBatches(io.BytesIO(head), as_text)) as texts:
         read = next(texts)
-        return {name: kind for name in names if (kind := _type_of_integers(read.column(name))) is not None}
-    return {}
+        for name in looked:
+            if name in floats:
+                kind = _type_of_integers(read.column(name))
+                found |= {} if kind is None else {name: kind}
+                continue
+            values = (text for text in read.column(name).to_pylist() if text)
+            hexadecimal = next((text for text in values if _HEXADECIMAL_INTEGER.fullmatch(text)), None)
+            if hexadecimal is not None and name in types:
+                raise SchemaError(
+                    f"{opened.path}: column {name} is {types[name]}, and has the text {hexadecimal.strip()}: "
+                    "declare it with --schema FILE as string",
+                    name,
+                )
+            found |= {} if hexadecimal is None else {name: pa.string()}
+    return found
 
 
 def say_nothing(path: Path, row: pa.csv.InvalidRow, /) -> None:
