@@ -220,12 +220,18 @@ def find_run(path: str | Path, record: str | None = None) -> Path:
     from spillway.harness.records import COMPRESSED, is_stored  # noqa: PLC0415
 
     folder = Path(path)
-    names = [name for name, _ in _kinds() if record in {None, name}]
-    if any(is_stored(folder / name) for name in names):
+    names = [name for name, _ in _kinds()]
+    wanted = [name for name in names if record in {None, name}]
+    if any(is_stored(folder / name) for name in wanted):
         return folder
-    stored = [stored for name in names for stored in (name, f"{name}{COMPRESSED}")]
-    runs = [each.parent for name in stored for each in folder.glob(f"*/{name}")]
+
+    def below(name: str) -> list[Path]:
+        return [each.parent for form in (name, f"{name}{COMPRESSED}") for each in folder.glob(f"*/{form}")]
+
+    runs = [run for name in wanted for run in below(name)]
     if not runs:
+        if any(is_stored(folder / name) or below(name) for name in names):
+            raise OptionError(f"{path}: a run of spillway bench was expected, and none there has {wanted[0]}")
         raise OptionError(
             f"{path}: neither a run nor a folder of runs: give the folder that a run printed at its "
             f"end, with "

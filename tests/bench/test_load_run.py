@@ -172,3 +172,11 @@ def test_a_run_of_another_command_is_not_compared(read):
 def test_a_folder_without_runs_is_an_error(tmp_path):
     with pytest.raises(OptionError, match=r"nor a folder of runs: give the folder .* samples.jsonl"):
         spillway.load_run(tmp_path)
+
+
+def test_a_race_in_the_same_folder_is_passed_over(tmp_path):
+    for name, record in (("2026", "samples.jsonl"), ("2099", "races.jsonl")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / record).touch()
+    assert runs.find_run(tmp_path).name == "2099"
+    assert runs.find_run(tmp_path, "samples.jsonl").name == "2026"
