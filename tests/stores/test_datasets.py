@@ -734,11 +734,11 @@ def test_memory_is_shared_by_the_files_that_are_open(bucket: Bucket) -> None:
 @pytest.mark.parametrize(
     ("url", "chosen", "says"),
     [
-        ("ftp://host/d", None, "choose s3://"),
+        ("ftp://host/d", None, "choose a path, or s3://"),
         ("s3://bucket/d?versionId=1", None, "%3F"),
         ("s3://bucket/d", {"aws_reigon": "x"}, "aws_reigon"),
         ("file://elsewhere/d", None, "not name a file on this machine"),
-        ("a/path", {"AWS_REGION": "x"}, "only apply to object store URLs"),
+        ("a/path", {"AWS_REGION": "x"}, "need the URL of an object store"),
     ],
 )
 def test_what_is_no_place_for_a_dataset_is_an_option_error(

@@ -1,7 +1,7 @@
 //! Page headers.
 //!
-//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`. Data pages have no statistics: the column index
-//! has their bounds.
+//! `parquet.thrift`: `PageHeader`, `DataPageHeader`, `DictionaryPageHeader`. Data pages have no statistics: the column
+//! index has their bounds.
 
 use crate::thrift::StructWriter;
 

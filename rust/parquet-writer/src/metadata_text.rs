@@ -38,8 +38,8 @@ pub(crate) fn is_carried(text: &str) -> bool {
     bytes(text).is_some()
 }
 
-/// Puts the bytes back that texts in the message of an Arrow schema carry. Returns true if there are any, and none for a
-/// message that is not what arrow-rs writes.
+/// Puts the bytes back that texts in the message of an Arrow schema carry. Returns true if there are any, and none for
+/// a message that is not what arrow-rs writes.
 pub(crate) fn restore(message: &mut [u8]) -> Option<bool> {
     let carried = find_carried(message)?;
     for (start, text) in &carried {

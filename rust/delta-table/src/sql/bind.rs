@@ -21,8 +21,6 @@ use super::literals::{MOST_DIGITS, SqlLiteral, value_of};
 use super::parse::{bare, place, unknown};
 use super::sides::{SideColumns, name_side};
 
-/// The note of a column whose texts Spark pads or cuts.
-
 /// Columns that an error names at most.
 const MOST_NAMED: usize = 20;
 
