@@ -34,6 +34,7 @@ __all__ = [
     "check_delta_options",
     "check_encryption",
     "check_options",
+    "column_stream",
     "create_object",
     "dataset_options",
     "digest",
