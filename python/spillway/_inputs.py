@@ -140,7 +140,7 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
                 kind is not None and isinstance(values, Sequence) and not hasattr(values, "__arrow_c_array__")
             ):
                 # As in `write_rows`: pyarrow would cut 1.5 down to an integer, and drop time zones.
-                found = _OneColumn(_native.column_stream(pa.schema([pa.field(name, kind)]), values))
+                found = CapsuleStream(_native.column_stream(pa.schema([pa.field(name, kind)]), values))
                 arrays[name] = pa.table(found)[name]
             else:
                 arrays[name] = pa.array(values, type=kind)
@@ -156,8 +156,8 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
         raise SchemaError(f"the columns do not form a table: {error}") from error
 
 
-class _OneColumn:
-    """A stream of Arrow, once."""
+class CapsuleStream:
+    """A stream in a PyCapsule, for any Arrow library, once."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule

@@ -106,14 +106,14 @@ def test_blocks_are_not_all_in_one_order():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "says"),
     [
-        {"timeout": float("inf")},
-        {"timeout": float("nan")},
-        {"budget_minutes": float("inf")},
-        {"rows": (10, 10)},
+        ({"timeout": float("inf")}, "--timeout takes seconds"),
+        ({"timeout": float("nan")}, "--timeout takes seconds"),
+        ({"budget_minutes": float("inf")}, "--budget takes minutes"),
+        ({"rows": (10, 10)}, "--rows has 10 twice"),
     ],
 )
-def test_times_are_finite_and_no_value_comes_twice(change):
-    with pytest.raises(OptionError):
+def test_times_are_finite_and_no_value_comes_twice(change, says):
+    with pytest.raises(OptionError, match=says):
         Options(backends=("spillway",), **change)

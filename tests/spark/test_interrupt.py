@@ -60,16 +60,16 @@ def test_ctrl_c_cancels_the_tasks_of_a_write_and_leaves_nothing(
 
 
 class Server(_OfConnect):
-    """A driver on a server that takes a time for its work."""
+    """A driver on a server whose work goes on after Ctrl-C until it is let go."""
 
-    def __init__(self, seconds: float, error: Exception | None = None) -> None:
-        self._seconds, self._error = seconds, error
-        self.done = threading.Event()
+    def __init__(self, *, ends: bool, error: Exception | None = None) -> None:
+        self._ends, self._error = ends, error
+        self.interrupted, self.let_go, self.done = (threading.Event() for _ in range(3))
 
     def do(self, work: Any) -> Any:
-        # Before the work, so that it is under way.
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        time.sleep(self._seconds)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert self.interrupted.wait(60)
+        assert self._ends or self.let_go.wait(60)
         if self._error is not None:
             raise self._error
         self.done.set()
@@ -77,22 +77,34 @@ class Server(_OfConnect):
 
 
 @pytest.fixture
-def alarm_is_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+def interrupted(request: pytest.FixtureRequest) -> Callable[[Server], None]:
+    """Have a server commit, and Ctrl-C come meanwhile."""
+
+    def commit(server: Server) -> None:
+        def handler(*_: object) -> None:
+            server.interrupted.set()
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGUSR1, handler)
+        request.addfinalizer(server.let_go.set)
+        try:
+            server.do_undisturbed(lambda: None)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    return commit
 
 
-@pytest.mark.usefixtures("alarm_is_ctrl_c")
-def test_ctrl_c_waits_for_the_commit_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server(0.5)
+def test_ctrl_c_waits_for_the_commit_of_a_server(
+    interrupted: Callable[[Server], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(ends=True)
     with pytest.raises(KeyboardInterrupt):
-        server.do_undisturbed(lambda: None)
+        interrupted(server)
     assert server.done.is_set()
     with pytest.raises(KeyboardInterrupt) as failed:
-        Server(0.5, OSError("refused")).do_undisturbed(lambda: None)
+        interrupted(Server(ends=True, error=OSError("refused")))
     assert isinstance(failed.value.__cause__, OSError)
     monkeypatch.setattr("spillway.spark.run._LONGEST_COMMIT", 0.1)
     with pytest.raises(_StillCommitting, match="look at the destination"):
-        Server(2).do_undisturbed(lambda: None)
+        interrupted(Server(ends=False))

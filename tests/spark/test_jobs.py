@@ -72,7 +72,10 @@ def data_files(path: Path) -> set[str]:
 
 
 def test_a_folder_in_which_a_store_was_probed_counts_as_empty(tmp_path: Path) -> None:
-    (tmp_path / "_spillway").mkdir()
+    # By a table's probe, and by a stream's.
+    for name in ("_spillway", "_spillway_sink"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "checked").touch()
     job = job_of(Target.of(str(tmp_path), SCHEMA, table="parquet", overwrite=False, options={}))
     assert not job.exists()
     (tmp_path / "file").touch()

@@ -106,17 +106,18 @@ class Row:
 
     @property
     def has_failed(self) -> bool:
-        """True if the new cell failed, or wrote wrong output, and the old one did not, or not always.
+        """True if the new cell failed, or wrote wrong output, and the old one did not."""
+        return self.old.is_right and not self.new.is_right
 
-        A measure that the new one has no values of, or which was zero before, counts, too: no change can be
-        computed of it.
-        """
-        if self.old.is_right and not self.new.is_right:
-            return True
+    @property
+    def loss_without_size(self) -> str | None:
+        """The way in which it got worse where no ratio can say by how much; None if it did not."""
         before, after = (each.by_block(self.measure.of) for each in (self.old, self.new))
-        if not before or not after:
-            return bool(before)
-        return self.measure.better < 0 and max(before.values()) == 0 < min(after.values())
+        if before and not after:
+            return f"{self.measure.title} has no value any more: {self.new.outcome}"
+        if self.measure.better < 0 and before and max(before.values()) == 0 < min(after.values()):
+            return f"{self.measure.title} was zero"
+        return None
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,12 @@ class Comparison:
     lost: Sequence[str] = ()
 
     def beyond(self, gate: float) -> list[Row]:
-        """The rows that got worse by more than `gate`, and those that fail now."""
-        return [each for each in self.rows if each.has_failed or (each.is_told and each.loss > gate)]
+        """The rows that got worse by more than `gate`, those that fail now, and those without a ratio."""
+        return [
+            each
+            for each in self.rows
+            if each.has_failed or each.loss_without_size is not None or (each.is_told and each.loss > gate)
+        ]
 
     def unclear(self, gate: float) -> list[Row]:
         """The rows of which the samples cannot exclude that they got worse by more than `gate`."""
@@ -490,6 +495,8 @@ def markdown_of(
 def _worse(row: Row, loss: float) -> str:
     if row.has_failed:
         return f"fails now: {row.new.outcome}"
+    if row.loss_without_size is not None:
+        return row.loss_without_size
     return f"{row.measure.title} worse by {loss:.1%}"
 
 

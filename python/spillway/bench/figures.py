@@ -402,11 +402,12 @@ def who_grows_most(grown: Mapping[str, float]) -> str:
 
 def who_grows_with_rows(grown: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """The growth of memory from the fewest to the most rows, for the least and the most affected writer."""
-    times = {name: points[-1][1] / points[0][1] for name, points in grown.items()}
-    # Of writers that were measured at all of these numbers, so that their growths are of the same rows.
-    few, many = (choose(rows for points in grown.values() for rows, _ in points) for choose in (min, max))
-    whole = {name for name, points in grown.items() if (points[0][0], points[-1][0]) == (few, many)}
-    times = {name: time for name, time in times.items() if name in whole} or times
+    # The numbers of rows at which all of them were measured, or any, where there are not two.
+    rows = [{rows for rows, _ in points} for points in grown.values()]
+    common = set.intersection(*rows)
+    few, many = (choose(common if len(common) > 1 else set.union(*rows)) for choose in (min, max))
+    ends = {name: [used for rows, used in points if few <= rows <= many] for name, points in grown.items()}
+    times = {name: used[-1] / used[0] for name, used in ends.items()}
     least, most = (choose(times, key=times.__getitem__) for choose in (min, max))
     said = (
         f"From {few:,.0f} to {counted(int(many), 'row')} the memory of {least} grows {times[least]:.2g}-fold"

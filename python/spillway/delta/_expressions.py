@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from spillway import _native
+from spillway._inputs import CapsuleStream
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Expressions:
         """
         import pyarrow as pa  # noqa: PLC0415 - for those alone who have expressions
 
-        return self.over(pa.table(_Stream(rows)))
+        return self.over(pa.table(CapsuleStream(rows)))
 
     def over(self, rows: pa.Table) -> pa.Table:
         """Compute the columns from rows.
@@ -135,13 +136,3 @@ def _lacking(error: str, columns: Sequence[str]) -> str | None:
     near = same or difflib.get_close_matches(name, columns)
     said = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(columns)}"
     return f"that names {name}, and there is no such column: {said}"
-
-
-class _Stream:
-    """Rows for any Arrow library, once."""
-
-    def __init__(self, capsule: object) -> None:
-        self._capsule = capsule
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._capsule

@@ -320,9 +320,10 @@ class _OfConnect:
             ended.set()
 
         # Tags are of a thread, so nothing that is tagged here cancels the work.
-        threading.Thread(target=done, name="spillway-commit", daemon=True).start()
+        thread = threading.Thread(target=done, name="spillway-commit", daemon=True)
         interrupt: KeyboardInterrupt | None = None
         try:
+            thread.start()
             ended.wait()
         except KeyboardInterrupt as error:
             interrupt = error

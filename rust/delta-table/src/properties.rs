@@ -36,7 +36,8 @@ const IN_COMMIT_TIMESTAMPS_SINCE: &str = "delta.inCommitTimestampEnablementTimes
 /// Keeps where in-commit timestamps began, in the metadata of a table that goes on with them (PROTOCOL.md, "Writer
 /// Requirements for In-Commit Timestamps").
 pub(crate) fn keep_enablement(before: &Metadata, after: &mut Metadata) {
-    if !after.configuration.contains_key(IN_COMMIT_TIMESTAMPS) {
+    let is_on = |value: &String| value.eq_ignore_ascii_case("true");
+    if !after.configuration.get(IN_COMMIT_TIMESTAMPS).is_some_and(is_on) {
         return;
     }
     for name in [IN_COMMIT_TIMESTAMPS_FROM, IN_COMMIT_TIMESTAMPS_SINCE] {

@@ -18,8 +18,8 @@ use crate::upload::Client;
 
 /// The time limit of one request: enough for a part of 8 MiB at one megabit per second.
 pub(crate) const REQUEST_TIME: &str = "70s";
-/// The limits for repeating a request: a time, and a number. The time is that of more than two requests without an
-/// answer: one that ends later is not repeated.
+/// The limits for repeating a request: a time, and a number. A request that fails after this time is not retried, so it
+/// is longer than two requests that time out.
 const RETRY_TIME: Duration = Duration::from_secs(180);
 const RETRIES: usize = 5;
 

@@ -37,11 +37,17 @@ pub(crate) fn folder(column: &str, value: Option<&str>) -> String {
 /// [`WriteError::Schema`] when readers of the folder would take the value for null, or the name has more than
 /// `longest_name` bytes.
 pub(crate) fn check(column: &str, value: Option<&str>, longest_name: usize) -> Result<(), WriteError> {
-    if value != Some(NOTHING) {
-        let bytes = folder(column, value).len();
-        if bytes <= longest_name {
-            return Ok(());
-        }
+    if value == Some(NOTHING) {
+        return Err(WriteError::column(
+            column,
+            format!(
+                "the partition column {column:?} has the text {NOTHING:?}, which cannot name a folder: readers take it \
+                 for null. Replace it by null or another text, or partition by another column"
+            ),
+        ));
+    }
+    let bytes = folder(column, value).len();
+    if bytes > longest_name {
         return Err(WriteError::column(
             column,
             format!(
@@ -50,13 +56,7 @@ pub(crate) fn check(column: &str, value: Option<&str>, longest_name: usize) -> R
             ),
         ));
     }
-    Err(WriteError::column(
-        column,
-        format!(
-            "the partition column {column:?} has the text {NOTHING:?}, which cannot name a folder: readers take it for \
-             null. Replace it by null or another text, or partition by another column"
-        ),
-    ))
+    Ok(())
 }
 
 /// Percent-escapes the characters that Spark escapes, which every reader of Hive folders restores.

@@ -165,7 +165,7 @@ impl Moves<'_> {
         };
         let paths = files
             .iter()
-            .map(|file| self.place(file.from, file.folder, target))
+            .map(|file| outlasting(file.from, || self.place(file.from, file.folder, target)))
             .collect::<Result<Vec<_>, _>>()?;
         if target.durable {
             // Before an old file goes, the new ones are there to stay.
@@ -212,26 +212,6 @@ impl Moves<'_> {
 
     /// Moves a staged file to a folder below the root.
     fn place(
-        &mut self,
-        staged: &Path,
-        below: &Path,
-        target: PublishTarget<'_>,
-    ) -> Result<PathBuf, WriteError> {
-        let mut tries = 0;
-        loop {
-            match self.place_once(staged, below, target) {
-                // An overwrite by another writer has removed the folder while it was empty.
-                Err(WriteError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && tries < MOST_TRIES && staged.exists() =>
-                {
-                    tries += 1;
-                }
-                placed => return placed,
-            }
-        }
-    }
-
-    fn place_once(
         &mut self,
         staged: &Path,
         below: &Path,
@@ -407,6 +387,24 @@ impl Moves<'_> {
     }
 }
 
+/// Places a staged file once more where another writer's overwrite has removed its folder while it was empty.
+fn outlasting(
+    staged: &Path,
+    mut place: impl FnMut() -> Result<PathBuf, WriteError>,
+) -> Result<PathBuf, WriteError> {
+    let mut tries = 0;
+    loop {
+        match place() {
+            Err(WriteError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && tries < MOST_TRIES && staged.exists() =>
+            {
+                tries += 1;
+            }
+            placed => return placed,
+        }
+    }
+}
+
 /// Syncs staged files, several at a time: each may wait for the disk.
 fn sync_staged(files: &[Staged<'_>], root: &Path) -> Result<(), WriteError> {
     let next = AtomicUsize::new(0);
@@ -547,7 +545,10 @@ mod tests {
                     metadata_file: false,
                     durable: false,
                 };
-                let placed = moves(root.path(), &template).place(&from, Path::new("day=1"), target);
+                let folder = Path::new("day=1");
+                let placed = outlasting(&from, || {
+                    moves(root.path(), &template).place(&from, folder, target)
+                });
                 fs::remove_file(placed.unwrap()).unwrap();
             }
             stop.store(true, Ordering::Relaxed);

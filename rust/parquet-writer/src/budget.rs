@@ -190,7 +190,7 @@ pub(crate) const LARGEST_DICTIONARY: DictionaryLimits = DictionaryLimits {
     window: 1 << 16,
 };
 
-/// The limits of each of `columns` preserved dictionaries, in row groups of so many bytes.
+/// The limits of one preserved dictionary, where `columns` of them share a quarter of a row group's bytes.
 pub(crate) fn preserved_limits(row_group_bytes: u64, columns: usize) -> DictionaryLimits {
     let bytes = row_group_bytes / PRESERVED_SHARE / columns.max(1) as u64;
     DictionaryLimits {
@@ -199,8 +199,7 @@ pub(crate) fn preserved_limits(row_group_bytes: u64, columns: usize) -> Dictiona
     }
 }
 
-/// The limits of each of `leaves` preserved dictionaries that share `memory` bytes: the part of them that each gets in
-/// any case.
+/// The limits of one preserved dictionary, where `leaves` of them share half of `memory` bytes equally.
 pub(crate) fn preserved_limits_within(memory: usize, leaves: usize) -> DictionaryLimits {
     dictionary_limits_within(memory / 2 / leaves.max(1), PRESERVED_VALUE)
 }
