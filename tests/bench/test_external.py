@@ -128,6 +128,14 @@ def test_of_figures_of_its_own_only_numbers_are_kept():
     assert _figures("mine", json.dumps({**FIGURES, **own}), 1000) == {**FIGURES, "pool_bytes": 12}
 
 
+def test_bytes_that_are_printed_with_a_fraction_are_whole_in_the_record():
+    found = _figures("mine", json.dumps({**FIGURES, "baseline_bytes": 1.0, "peak_bytes": 2.4e6}), 1000)
+    assert {name: repr(found[name]) for name in ("baseline_bytes", "peak_bytes")} == {
+        "baseline_bytes": "1",
+        "peak_bytes": "2400000",
+    }
+
+
 @pytest.mark.parametrize("printed", ["[]", "7", '"rows"'])
 def test_json_that_is_no_line_of_figures_is_told(printed):
     with pytest.raises(SpillwayError, match="should have printed a JSON line of figures"):
@@ -156,7 +164,16 @@ def test_a_program_that_is_not_built_says_how(program, tmp_path):
     )
 
 
-@pytest.mark.parametrize("text", ["[mine]\n", "[mine]\ncommand = 'a'\n", "mine = 1\n", "[mine\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[mine]\n",
+        "[mine]\ncommand = 'a'\n",
+        "[mine]\ncommand = ['a']\nenvironment = 3\n",
+        "mine = 1\n",
+        "[mine\n",
+    ],
+)
 def test_a_file_that_names_no_program_says_what_it_needs(tmp_path, monkeypatch, text):
     (tmp_path / "mine.toml").write_text(text)
     monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(tmp_path / "mine.toml"))

@@ -197,3 +197,25 @@ def test_a_planted_drift_is_seen():
     assert found.change == pytest.approx(-0.0488, abs=0.003)
     assert found.p < 1e-6
     assert trend([0.5, 0.5, 0.5], [1.0, 2.0, 3.0]) is None
+
+
+@pytest.mark.parametrize(("cells", "blocks"), [(2, 2), (2, 3), (4, 3), (3, 12)])
+def test_places_within_blocks_that_differ_by_chance_are_no_drift(cells, blocks):
+    draw = np.random.default_rng(5)
+    found = [within(draw, cells, blocks, lambda _: 0.0) for _ in range(1000)]
+    assert sum(each is not None and each.p < 0.01 for each in found) <= 20  # 10 are expected
+
+
+def test_a_drift_within_blocks_is_seen_beside_differences_of_cells_and_blocks():
+    found = within(np.random.default_rng(5), 3, 12, lambda place: -0.5 * place)
+    assert found.p < 0.01
+    assert found.change == pytest.approx(np.exp(-0.5) - 1, abs=0.05)
+
+
+def within(draw, cells, blocks, drift):
+    """The trend over the places in blocks, whose cells have an order of their own in each."""
+    orders = np.concatenate([draw.permutation(cells) for _ in range(blocks)])
+    places = np.tile(np.arange(cells) / (cells - 1), blocks)
+    of_block = np.repeat(np.arange(blocks), cells)
+    logs = draw.normal(0, 0.05, cells * blocks) + orders + draw.normal(0, 1, blocks)[of_block]
+    return trend(places, logs + drift(places), orders.tolist(), of_block.tolist())

@@ -29,6 +29,9 @@ _TYPES = {
     "large_string": "VARCHAR",
 }
 
+# The only level that DuckDB compresses with, of codecs whose level cannot be set: that of its miniz.
+_FIXED_LEVELS = {"gzip": 6}
+
 
 class DuckDB:
     """One COPY over an Arrow stream, in the order of the input, which is DuckDB's default.
@@ -112,9 +115,9 @@ def _copy_options(settings: Settings) -> str:
     options = ["FORMAT parquet", f"COMPRESSION {codec}", f"ROW_GROUP_SIZE {settings.row_group_rows}"]
     if settings.codec == "zstd":
         options.append(f"COMPRESSION_LEVEL {settings.level}")
-    elif settings.level is not None:
+    elif settings.level != _FIXED_LEVELS.get(settings.codec):
         raise OptionError(
-            f"DuckDB accepts a level only for zstd, not for {settings.codec}: leave --level out"
+            "DuckDB compresses with zstd at any level, with gzip at 6: leave --level out, or duckdb"
         )
     return ", ".join(options)
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from spillway.backends.protocol import Mode, Settings
 
 _VARIABLE = "SPILLWAY_EXTERNAL"
-_NUMBERS = ("seconds", "user_seconds", "system_seconds", "baseline_bytes", "peak_bytes")
+_BYTES = ("baseline_bytes", "peak_bytes")
+_NUMBERS = ("seconds", "user_seconds", "system_seconds", *_BYTES)
 _NEEDED = ("rows", "version", *_NUMBERS)
 
 
@@ -88,6 +89,9 @@ def _program(path: Path, name: str, table: Any) -> Program:
     command = table.get("command") if isinstance(table, dict) else None
     if not isinstance(command, list) or not command or not all(isinstance(each, str) for each in command):
         raise OptionError(f'--external {path}: [{name}] needs command = ["PROGRAM", "ARGUMENT", ...]')
+    variables = table.get("environment", {})
+    if not isinstance(variables, dict):
+        raise OptionError(f'--external {path}: [{name}] needs environment = {{ NAME = "VALUE", ... }}')
     program, *arguments = command
     beside = path.parent.absolute() / program
     # A program with a folder in its name is beside the file; others are looked for on the path.
@@ -95,7 +99,7 @@ def _program(path: Path, name: str, table: Any) -> Program:
     return Program(
         name,
         (first, *arguments),
-        {key: str(value) for key, value in table.get("environment", {}).items()},
+        {key: str(value) for key, value in variables.items()},
         table.get("build"),
         table.get("toolchain"),
     )
@@ -221,7 +225,9 @@ def _figures(name: str, printed: str, rows: int) -> dict[str, Any]:
         raise SpillwayError(f"{name} says that it wrote {found['rows']!r} rows; it was given {rows:,}")
     for key in _NUMBERS:
         _require_number(name, key, found[key])
-    return {key: value for key, value in found.items() if key in _NEEDED or _is_number(value)}
+    # Some languages print every number with a fraction.
+    whole = {key: round(found[key]) for key in _BYTES}
+    return {key: value for key, value in found.items() if key in _NEEDED or _is_number(value)} | whole
 
 
 def _require_number(name: str, key: str, value: Any) -> None:

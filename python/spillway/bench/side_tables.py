@@ -410,17 +410,18 @@ def _drifts(run: RunSummary) -> tuple[Trend | None, Trend | None]:
     Samples of one block share what the machine did then, and are no independent points: blocks are compared
     by their means, positions within their block.
     """
-    blocks, positions, logs = [], [], []
-    for each in run.cells:
+    cells, blocks, positions, logs = [], [], [], []
+    for place, each in enumerate(run.cells):
         found = [math.log(speed(sample)) for sample in each.good]
         if len(found) > 1:
             mean = math.fsum(found) / len(found)
+            cells += [place] * len(found)
             blocks += [sample["block"] for sample in each.good]
             positions += [sample["position"] for sample in each.good]
             logs += [value - mean for value in found]
     means = _means(blocks, logs)
     over = trend(_scaled(list(means)), list(means.values()))
-    return over, trend(_within(blocks, _scaled(positions)), _within(blocks, logs))
+    return over, trend(_scaled(positions), logs, cells, blocks)
 
 
 def _means(blocks: list[int], values: list[float]) -> dict[int, float]:
@@ -429,12 +430,6 @@ def _means(blocks: list[int], values: list[float]) -> dict[int, float]:
     for block, value in zip(blocks, values, strict=True):
         found.setdefault(block, []).append(value)
     return {block: math.fsum(each) / len(each) for block, each in found.items()}
-
-
-def _within(blocks: list[int], values: list[float]) -> list[float]:
-    """Values less the mean of their block."""
-    means = _means(blocks, values)
-    return [value - means[block] for block, value in zip(blocks, values, strict=True)]
 
 
 def _scaled(places: list[int]) -> list[float]:

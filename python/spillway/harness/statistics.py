@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -302,14 +302,39 @@ def exceeds(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
     return paired_ratio(one, other).low > 1
 
 
-def trend(places: Sequence[float], logarithms: Sequence[float]) -> Trend | None:
-    """The trend of samples by their logarithms over places from 0 to 1; None where all places are one."""
-    if len(set(places)) < _FEWEST_TO_TELL_APART or len(places) <= _FEWEST_TO_TELL_APART:
-        return None
-    from scipy import stats
+def trend(places: Sequence[float], logarithms: Sequence[float], *factors: Sequence[Hashable]) -> Trend | None:
+    """The trend of samples by their logarithms over places from 0 to 1, by ordinary least squares.
 
-    line = stats.linregress(places, logarithms)
-    return Trend(math.exp(float(line.slope)) - 1, float(line.pvalue))
+    Args:
+        places: The place of each sample.
+        logarithms: The logarithm of each sample.
+        *factors: For each sample the level of something else that it depends on, as its cell or its block.
+            Each level has a mean of its own, which costs a degree of freedom.
+
+    Returns:
+        The trend; None where the samples do not tell one from the factors and chance.
+    """
+    levels = [np.asarray(places)[:, None], *map(_indicators, factors)]
+    others = np.column_stack([np.ones(len(places)), *levels[1:]])
+    design = np.column_stack([levels[0], others])
+    rank = int(np.linalg.matrix_rank(design))
+    freedom = len(places) - rank
+    if freedom < 1 or rank == np.linalg.matrix_rank(others):
+        return None
+    fit = np.linalg.lstsq(design, np.asarray(logarithms), rcond=None)[0]
+    # What of the places the factors do not explain, which is all that the slope is told from.
+    own = design[:, 0] - others @ np.linalg.lstsq(others, design[:, 0], rcond=None)[0]
+    residual = np.asarray(logarithms) - design @ fit
+    error = math.sqrt(float(residual @ residual) / freedom / float(own @ own))
+    slope = float(fit[0])
+    p = 2 * float(special.stdtr(freedom, -abs(slope) / error)) if error else float(slope == 0)
+    return Trend(math.exp(slope) - 1, p)
+
+
+def _indicators(factor: Sequence[Hashable]) -> NDArray[np.float64]:
+    """A column for each level but the first: 1 where a sample has it."""
+    levels = {level: place for place, level in enumerate(dict.fromkeys(factor))}
+    return np.eye(len(levels))[[levels[level] for level in factor]][:, 1:]
 
 
 def exact_value(values: Sequence[int]) -> tuple[int, bool]:

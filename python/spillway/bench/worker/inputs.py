@@ -71,7 +71,11 @@ class MappedInput:
                     end = max(end, offset + buffer.size)
         start -= start % mmap.PAGESIZE
         if start < end:
-            self._map.madvise(_POPULATE_READ, start, end - start)
+            try:
+                self._map.madvise(_POPULATE_READ, start, end - start)
+            except OSError:  # an older kernel
+                for page in range(start, end, mmap.PAGESIZE):
+                    self._map[page]
 
 
 def _buffers(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
