@@ -468,6 +468,16 @@ def test_the_ranking_is_by_speed(tmp_path):
     ]
 
 
+def test_a_report_says_how_many_outputs_nobody_read_back(tmp_path):
+    writers = {"spillway": Writes([1e6], content="a" * 64), "arro3": Writes([1e6], content="b" * 64)}
+    run = make_run(tmp_path / "run", writers, [{**wrong("a" * 64, 1000), "outcome": "ok", "mismatch": None}])
+    report = write_report(run, []).read_text()
+    assert "1 of 1 distinct output holds the rows" in report
+    assert "1 distinct output was not read back." in report
+    both = [{**wrong(each * 64, 1000), "outcome": "ok", "mismatch": None} for each in "ab"]
+    assert "not read back" not in write_report(make_run(tmp_path / "both", writers, both), []).read_text()
+
+
 @pytest.mark.parametrize(("outcomes", "said"), [(["excused", "excused"], True), (["excused", "ok"], False)])
 def test_files_that_every_reader_is_excused_from_were_not_read_back(tmp_path, outcomes, said):
     verdicts = [

@@ -268,6 +268,13 @@ def _validation(run: RunSummary) -> list[str]:
     hold = "holds" if len(contents) == 1 else "hold"
     lines = [f"Read back by {engines}: {right} {hold} the rows that were written."]
     lines += [f"Wrong output of {each}" for each in wrong_outputs(run)]
+    written = {sample["output"]["content_hash"] for cell in run.cells for sample in cell.good}
+    unread = len(written - contents)
+    if unread:
+        gone = ": its files went when the run was interrupted" if run.environment.get("resumed") else ""
+        lines.append(
+            f"{counted(unread, 'distinct output')} {'was' if unread == 1 else 'were'} not read back{gone}."
+        )
     excused = sum(verdict["outcome"] == "excused" for verdict in run.verdicts)
     if excused:
         why = "the reader also fails on pyarrow's file of the same rows"
