@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from spillway import __version__
 from spillway._wording import and_joined, counted
+from spillway.bench.summary import growth, peak_rss
 from spillway.harness.environment import describe_machine, noise_warnings
 from spillway.harness.limits import limit_words
 from spillway.harness.statistics import change_of_pairs
@@ -27,6 +28,7 @@ def figures_of(samples: Sequence[Sample], probes: Sequence[ProbeSample]) -> dict
         samples: Its samples, which ended well.
         probes: Its writes beside a probe, which are not timed.
     """
+    measured = [cast("dict[str, Any]", each) for each in samples if each["memory"]]
     uses = [each["use"] for each in samples if each["use"] is not None]
     garbage = next((each["gc"] for each in probes if each["gc"] is not None), None)
     gil = next((each["gil"] for each in probes if each["gil"] is not None), None)
@@ -34,8 +36,8 @@ def figures_of(samples: Sequence[Sample], probes: Sequence[ProbeSample]) -> dict
         "version": next((each["backend_version"] for each in samples), None),
         "seconds": [use["wall_seconds"] for use in uses],
         "processor_seconds": [use["user_seconds"] + use["system_seconds"] for use in uses],
-        "peak_rss_bytes": _most(each["memory"]["after"]["high_water"] for each in samples if each["memory"]),
-        "peak_growth_bytes": _most(each["memory"]["growth_bytes"] for each in samples if each["memory"]),
+        "peak_rss_bytes": _most(int(peak_rss(each)) for each in measured),
+        "peak_growth_bytes": _most(int(grown) for each in measured if (grown := growth(each)) is not None),
         "cgroup_peak_bytes": _most(each["group"]["peak_bytes"] for each in samples if each["group"]),
         "allocated_bytes": _most(
             each["pyarrow_pool"]["allocated_bytes"] for each in samples if each["pyarrow_pool"]

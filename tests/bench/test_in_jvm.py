@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_spillway.figures import figures_of
 from spillway.bench.record import SCHEMA
 
 from .conftest import ROWS
@@ -13,6 +14,8 @@ from .conftest import ROWS
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from spillway.bench.record import Sample
 
 PLANTED = 16 << 20
 
@@ -36,6 +39,12 @@ def test_the_jvm_is_warm_and_its_heap_and_memory_are_in_the_record(sample: dict[
     assert {one["name"] for one in jvm["collectors"]}
     assert jvm["rss_peak_bytes"] > PLANTED
     assert jvm["both_peak_bytes"] == jvm["rss_peak_bytes"] + sample["memory"]["after"]["high_water"]
+
+
+def test_the_plugin_of_pytest_has_the_memory_of_both(sample: dict[str, Any]) -> None:
+    found = figures_of([cast("Sample", sample)], [])
+    assert found["peak_rss_bytes"] == sample["jvm"]["both_peak_bytes"]
+    assert found["peak_growth_bytes"] is None  # the heap has grown before
 
 
 def test_a_backend_without_one_has_no_reading(

@@ -151,6 +151,29 @@ def test_files_of_the_caller_are_compared_too(tmp_path: Path) -> None:
     assert (table.version, ids(table)) == (2, [5])
 
 
+@pytest.mark.parametrize("stats", [None, {"numRecords": 3, "nullCount": {"id": 1, "of": {"n": 0}}}])
+def test_a_file_of_the_caller_with_null_in_a_column_that_allows_none_is_refused(
+    tmp_path: Path, stats: dict[str, Any] | None
+) -> None:
+    inner = pa.struct([pa.field("n", pa.int64(), nullable=False)])
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("of", inner)])
+    table = spillway.delta.create(tmp_path / "t", schema)
+    loose = pa.schema([pa.field("id", pa.int64()), pa.field("of", pa.struct({"n": pa.int64()}))])
+
+    def add(ids: list[int | None], of: list[dict[str, int | None] | None]) -> int:
+        path = tmp_path / "t" / f"{len(list((tmp_path / 't').iterdir()))}.parquet"
+        pq.write_table(pa.table({"id": ids, "of": of}, schema=loose), path)
+        return table.commit(adds=[AddFile(path.name, path.stat().st_size, stats=stats)])
+
+    assert add([1, 2, 3], [{"n": 1}, None, {"n": 3}]) == 1
+    with pytest.raises(OptionError, match=r'row 1 of .*\.parquet has null in "id"'):
+        add([1, None, 3], [{"n": 1}, None, {"n": 3}])
+    if stats is None:  # which say of the field that it has no null
+        with pytest.raises(OptionError, match=r'row 2 of .*\.parquet has null in "of\.n"'):
+            add([1, 2, 3], [{"n": 1}, None, {"n": None}])
+    assert (table.version, ids(table)) == (1, [1, 2, 3])
+
+
 def test_a_row_of_a_file_has_its_number_in_the_file(tmp_path: Path) -> None:
     table = positive(tmp_path / "t")
     path = tmp_path / "t" / "long.parquet"
@@ -325,9 +348,13 @@ def test_a_foreign_constraint_that_is_not_understood_keeps_writers_out_until_it_
         if "metaData" in line:
             line["metaData"]["configuration"]["delta.constraints.long"] = "length(part) > 0"
     write_version(table, 3, lines)
-    for change in (lambda: append(table, 3), table.checkpoint, lambda: table.add_constraint("c", "id < 9")):
+    for change in (lambda: append(table, 3), lambda: table.add_constraint("c", "id < 9")):
         with pytest.raises(UnsupportedTableError, match=r"delta\.constraints\.long=.*function length.*drop_"):
             change()
+    # What writes no rows asks nothing of them.
+    assert table.checkpoint() == 3
+    table.vacuum()
+    assert sorted(read_deltalake(tmp_path / "t")["id"].to_pylist()) == ids(table)
     assert table.set_properties({"owner": "web"}) == 4
     assert table.drop_constraint("long") == 5
     assert append(table, 3) == 6

@@ -11,10 +11,12 @@ import re
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -23,6 +25,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import spillway
 from spillway.errors import CorruptFileError, OptionError, SchemaError
 from spillway.reading import text as reading_text
 from spillway.reading.files import open_pipe, open_rows
@@ -53,6 +56,47 @@ def test_a_file_is_written_row_by_row(tmp_path: Path, form: str, suffix: str) ->
 def test_standard_input_is_told_by_its_first_bytes(tmp_path: Path, form: str, suffix: str) -> None:
     content = compressed(encoded(form), CODECS[suffix])
     assert written("-", tmp_path / "out.parquet", stdin=content).to_pylist() == rows_as(form)
+
+
+def of_duckdb(path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT {{'a b': INTERVAL 3 DAY}} AS within) TO '{path}' (FORMAT parquet)")
+
+
+def of_extension(path: Path, name: str, *, is_stored: bool = False) -> None:
+    parts = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
+    value, kind = {
+        "geoarrow.wkb": (b"\x01" + b"\x01\x00\x00\x00" + bytes(16), pa.binary()),
+        "arrow.parquet.variant": (parts, pa.struct(dict.fromkeys(parts, pa.binary()))),
+    }[name]
+    marks = {"ARROW:extension:name": name, "ARROW:extension:metadata": ""}
+    schema = pa.schema([pa.field("a b", kind, metadata=marks)])
+    spillway.write_parquet(pa.table({"a b": [value]}, schema=schema), path, store_schema=is_stored)
+
+
+LOST = {
+    "Interval": of_duckdb,
+    "Geometry": partial(of_extension, name="geoarrow.wkb"),
+    "Variant": partial(of_extension, name="arrow.parquet.variant"),
+}
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_a_type_of_parquet_that_would_be_lost_is_refused(tmp_path: Path, kind: str) -> None:
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    LOST[kind](path)
+    for message in (refused(path, out), refused("-", out, stdin=path.read_bytes())):
+        assert re.search(rf"column (within\.)?a b is {kind}, .*--copy-row-groups", message)
+    assert not out.exists()
+    assert run(path, out, "--copy-row-groups").exit_code == 0
+    assert kind in str(pq.read_metadata(out).schema)
+
+
+@pytest.mark.parametrize("name", ["geoarrow.wkb", "arrow.parquet.variant"])
+def test_a_type_that_the_stored_schema_names_is_kept(tmp_path: Path, name: str) -> None:
+    of_extension(tmp_path / "in.parquet", name, is_stored=True)
+    written(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    before, after = (str(pq.read_metadata(tmp_path / f"{each}.parquet").schema) for each in ("in", "out"))
+    assert before.splitlines()[1:] == after.splitlines()[1:]
 
 
 @given(cut=st.integers(1, 4096), form=st.sampled_from(FORMATS))

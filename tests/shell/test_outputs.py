@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -17,7 +18,7 @@ import spillway.delta
 from spillway.errors import CommitUnknown
 from spillway.shell import Job, outputs, sized
 from spillway.shell.job import LEAST_MEMORY, Memory
-from spillway.shell.outputs import open_output
+from spillway.shell.outputs import FileOutput, open_output
 
 from .conftest import ROWS, TABLE, encoded, names, refused, run, written
 
@@ -43,6 +44,27 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(rows: Path, out: Path
     )
     assert (out / "out.parquet").read_bytes() == b"old"
     assert written(rows, "--mode", "overwrite", out / "out.parquet").to_pylist() == ROWS
+
+
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_a_file_that_appears_while_rows_are_written_is_replaced_on_request_alone(
+    rows: Path, out: Path, mode: str
+) -> None:
+    write = FileOutput.write
+
+    def another_appears(output: FileOutput, batch: pa.RecordBatch) -> None:
+        write(output, batch)
+        (out / "out.parquet").write_bytes(b"of another")
+
+    with mock.patch.object(FileOutput, "write", another_appears):
+        result = run(rows, out / "out.parquet", "--mode", mode)
+    if mode == "error":
+        assert result.exit_code == 2
+        assert "already exists: pass --mode overwrite" in " ".join(result.stderr.split())
+        assert (out / "out.parquet").read_bytes() == b"of another"
+    else:
+        assert pq.read_table(out / "out.parquet").to_pylist() == ROWS
+    assert names(out) == {"out.parquet"}
 
 
 @pytest.mark.parametrize("level", ["footer", "pages", "values"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import and_joined, counted
 from spillway.bench.passes import bounds_of, is_unclear
 from spillway.bench.plan import Cell
-from spillway.bench.summary import Setting, file_bytes, growth, outcome_words, speed
+from spillway.bench.summary import Setting, file_bytes, growth, outcome_words, peak_rss, speed
 from spillway.bench.tables import (
     file_megabytes,
     indistinct,
@@ -89,11 +89,6 @@ def _whole_cgroup(sample: dict[str, Any]) -> float | None:
     return None if group is None else float(group["peak_bytes"])
 
 
-def _whole_rss(sample: dict[str, Any]) -> float:
-    jvm = sample.get("jvm")
-    return float(jvm["both_peak_bytes"] if jvm else sample["memory"]["after"]["high_water"])
-
-
 def _huge(sample: dict[str, Any]) -> float | None:
     if sample.get("jvm"):  # the reading is of Python alone
         return None
@@ -110,7 +105,7 @@ def _faults(sample: dict[str, Any]) -> float | None:
 _MEMORY: tuple[tuple[str, Metric, int], ...] = (
     ("RSS", growth, -1),
     ("cgroup", cgroup_growth, -1),
-    ("whole RSS", _whole_rss, -1),
+    ("whole RSS", peak_rss, -1),
     ("whole cgroup", _whole_cgroup, -1),
     ("huge", _huge, 0),
     ("written", written, 0),

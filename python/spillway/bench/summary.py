@@ -51,6 +51,12 @@ def growth(sample: dict[str, Any]) -> float | None:
     return None if sample.get("jvm") else float(sample["memory"]["growth_bytes"])
 
 
+def peak_rss(sample: dict[str, Any]) -> float:
+    """Peak resident bytes of the process, and of its JVM where it has one."""
+    jvm = sample.get("jvm")
+    return float(jvm["both_peak_bytes"] if jvm else sample["memory"]["after"]["high_water"])
+
+
 def cpu_seconds(sample: dict[str, Any]) -> float:
     """Processor time of the write, the user's and the kernel's."""
     return float(sample["use"]["user_seconds"] + sample["use"]["system_seconds"])

@@ -564,9 +564,10 @@ class Table:
             ConstraintError: A row of an added file violates a constraint; added files are read for this
                 check.
             DeltaError: The size of an added file differs from `AddFile.size`.
-            OptionError: A removed file is not in the table; or an added file is already in it, or lacks
-                statistics on a clustering column, or lacks ``numRecords`` although rows have ids; or the path
-                of an added file is not a relative URI reference; or a condition of `read` is malformed.
+            OptionError: A removed file is not in the table; or an added file is already in it, or has null in
+                a column that allows none, or lacks statistics on a clustering column, or lacks
+                ``numRecords`` although rows have ids; or the path of an added file is not a relative URI
+                reference; or a condition of `read` is malformed.
             UnsupportedTableError: The table needs a writer feature that is not supported; or it has a
                 change data feed, and files with other rows would replace files; or it has
                 row tracking, and a file has ``data_change=False``; or it has column mapping, and a file is

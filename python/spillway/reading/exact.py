@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,10 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
+    import pyarrow.parquet as pq
+
 # Floats of these widths have all integers up to these bounds.
 _WHOLE = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 _INTEGER = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
 _LONGEST = 40
+# Types of Parquet that Arrow has as extension types alone. An interval is not even one of those.
+_BYTES_ALONE = frozenset({"Geometry", "Geography", "Interval", "Variant"})
+_VARIANT = re.compile(r"\s*\w+ group field_id=\S+ (.*) \(Variant[^()]*(?:\([^()]*\))?\) \{")
 
 
 class ExactFloats:
@@ -163,6 +170,36 @@ def without_loss(column: pa.Array[Any], field: pa.Field[Any], path: Path) -> pa.
                     field.name,
                 )
     return floats
+
+
+def refuse_lost_types(path: Path, file: pq.ParquetFile) -> None:
+    """Refuse a Parquet file with types that Arrow reads as bytes, unless its Arrow schema names them.
+
+    Raises:
+        SchemaError: Names the first such column.
+    """
+    known = {name for each in file.schema_arrow for name in _extensions(each)}
+    leaves = (file.schema.column(number) for number in range(len(file.schema)))
+    kinds = [(leaf.path, json.loads(leaf.logical_type.to_json())["Type"]) for leaf in leaves]
+    # Of groups pyarrow says the type in print alone.
+    lines = map(_VARIANT.match, str(file.schema).splitlines())
+    kinds += [(line[1], "Variant") for line in lines if line is not None]
+    for name, kind in kinds:
+        if kind in _BYTES_ALONE and name.rpartition(".")[2] not in known:
+            raise SchemaError(
+                f"{path}: column {name} is {kind}, and would be written as bytes: keep its row groups with "
+                f"--copy-row-groups",
+                name,
+            )
+
+
+def _extensions(field: pa.Field[Any]) -> Iterator[str]:
+    """The names of a field and of those below it that have an extension type, which the writer knows."""
+    if isinstance(field.type, pa.BaseExtensionType) or b"ARROW:extension:name" in (field.metadata or {}):
+        yield field.name
+    elif pa.types.is_nested(field.type):
+        for number in range(field.type.num_fields):
+            yield from _extensions(field.type.field(number))
 
 
 def without_wraps(

@@ -19,7 +19,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from spillway.errors import CorruptFileError, OptionError, SchemaError
-from spillway.reading.exact import ExactFloats, without_wraps
+from spillway.reading.exact import ExactFloats, refuse_lost_types, without_wraps
 from spillway.reading.text import (
     CsvText,
     Piped,
@@ -426,6 +426,8 @@ def _open_parquet(opened: _Opened) -> RowStream:
         # Without a buffer, all of a row group's chunks would be read at once.
         source = pa.parquet.ParquetFile(opened.file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         batches = _fitting_batches(source, opened.block_bytes)
+    if opened.text.is_exact:
+        refuse_lost_types(opened.path, source)
     batches = _with_int96(opened, source, batches)
     return RowStream(str(opened.path), source.schema_arrow, batches, source.metadata.num_rows)
 

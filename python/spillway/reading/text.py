@@ -33,7 +33,7 @@ _SPELLED = {"tab": "\t", "\\t": "\t"}
 
 @dataclass(frozen=True)
 class TextOptions:
-    """Facts about CSV and NDJSON that the text itself does not state.
+    """Facts about CSV and NDJSON that the text itself does not state, and how exactly files are read.
 
     Attributes:
         delimiter: Between the fields of CSV, one character or "tab"; None for a comma, or a tab in ``.tsv``.
@@ -41,7 +41,7 @@ class TextOptions:
         format: "csv" or "ndjson", for text whose name and first bytes do not show its format; None to detect
             it.
         is_exact: True to keep of CSV what Arrow would change: words such as NA, which it takes for null, and
-            integers of over 64 bits, which it rounds.
+            integers of over 64 bits, which it rounds. Parquet of types that Arrow has not is refused.
 
     Raises:
         OptionError: The delimiter is not one ASCII character, Python knows no such encoding, or the format is

@@ -64,6 +64,7 @@ class FileOutput:
     """A file, an object of a store, or standard output."""
 
     def __init__(self, job: Job, schema: pa.Schema) -> None:
+        self._job = job
         self._place = STANDARD_OUTPUT if job.output == "-" else job.output
         self.writer = ParquetWriter(
             sys.stdout.buffer if job.output == "-" else job.output,
@@ -73,9 +74,13 @@ class FileOutput:
             **job.options,
         )
 
-    def writing(self) -> AbstractContextManager[object]:
-        """Return the writer's own block."""
-        return self.writer
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Complete the file at the end of a block, unless another one has appeared in its place meanwhile."""
+        with self.writer:
+            yield
+            if self._job.output != "-":
+                _refuse_existing(self._job)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch."""
@@ -284,35 +289,37 @@ def check_output(job: Job, found: Found) -> None:
         raise OptionError("standard output takes one file: leave out what makes a folder or a table")
     if job.output == "-":
         return
-    if job.is_url:
-        _check_url(job)
-        return
-    path = Path(job.output)
-    _refuse_inputs(path, found.paths)
+    if not job.is_url:
+        _refuse_inputs(Path(job.output), found.paths)
+    # A table and a prefix are looked at when they are opened.
     if job.to_delta:
         return
-    if job.is_folder:
-        if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
-            raise OptionError(
-                f"{path} is not empty: pass --mode append to add files, --mode overwrite to replace "
-                "the existing ones, or name another folder"
-            )
-        return
-    if path.is_dir():
+    if not job.is_folder:
+        _refuse_existing(job)
+    elif not job.is_url:
+        _refuse_filled(job)
+
+
+def _refuse_filled(job: Job) -> None:
+    path = Path(job.output)
+    if job.mode in {None, "error"} and path.is_dir() and any(_visible(path.iterdir())):
+        raise OptionError(
+            f"{path} is not empty: pass --mode append to add files, --mode overwrite to replace the existing "
+            "ones, or name another folder"
+        )
+
+
+def _refuse_existing(job: Job) -> None:
+    """Refuse a file or an object that is there, unless it may be replaced."""
+    path = Path(job.output)
+    if not job.is_url and path.is_dir():
         raise OptionError(
             f"{path} is a folder: name a file in it, or pass --partition-by COLUMN or --to-delta"
         )
-    if path.is_file() and job.mode != "overwrite":
-        raise OptionError(f"{path} already exists: pass --mode overwrite to replace it, or name another file")
-
-
-def _check_url(job: Job) -> None:
-    # A table and a prefix are looked at when they are opened.
-    if job.to_delta or job.is_folder:
-        return
-    if job.mode != "overwrite" and _is_object(job):
+    what = "object" if job.is_url else "file"
+    if job.mode != "overwrite" and (_is_object(job) if job.is_url else path.is_file()):
         raise OptionError(
-            f"{job.output} already exists: pass --mode overwrite to replace it, or name another object"
+            f"{job.output} already exists: pass --mode overwrite to replace it, or name another {what}"
         )
 
 

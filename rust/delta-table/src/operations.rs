@@ -192,8 +192,9 @@ impl Table {
     /// A transaction that read or removes something is checked against every version after [`DeclaredReads::version`].
     ///
     /// # Errors
-    /// [`TableError::Option`] when a removed file is not in the table; [`TableError::NoSuchVersion`] when the version
-    /// that was read is not there; a conflict when a concurrent transaction changed what was read or is removed.
+    /// [`TableError::Option`] when a removed file is not in the table, or an added one has a null in a column that allows
+    /// none; [`TableError::Constraint`] when a row of it breaks a constraint; [`TableError::NoSuchVersion`] when the
+    /// version that was read is not there; a conflict when a concurrent transaction changed what was read or is removed.
     pub fn commit(
         &self,
         adds: Vec<Add>,
@@ -244,6 +245,7 @@ impl Table {
         check_paths(&adds)?;
         check_adds(&adds, &head)?;
         row_ids::check_added(&head, &adds)?;
+        constraints::check_nulls(&shared.storage, &head, &adds, &mut patient(wait))?;
         constraints::check_files(&shared.storage, &head, &adds, &mut patient(wait))?;
         if let Some(snapshot) = snapshot {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;

@@ -73,7 +73,7 @@ impl Table {
             return Err(TableError::NotFound(self.root().to_path_buf()));
         }
         let head = shared.refresh(&mut shared.looking())?;
-        head.check_writable()?;
+        head.check_features()?;
         let retention = retention(&head, options)?;
         let partitions = partitions_of(&head.metadata.partition_columns);
         let stored = shared.storage.walk(&|folder| enters(folder, &partitions))?;
@@ -90,7 +90,7 @@ impl Table {
         // In this order: a bundle that is gone from the announced ones may be in the table, which is read after them.
         let announced = announced_files(shared.storage.log_store().as_ref(), &[])?;
         let snapshot = shared.snapshot(&mut shared.looking())?;
-        snapshot.check_writable()?;
+        snapshot.check_features()?;
         let cut_off = now.saturating_sub(retention);
         let ages = CutOffs {
             left: cut_off,

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
 use delta_commit::actions::Add;
 use parquet_writer::{Batch, WriteError};
+use serde_json::Value;
 
 use crate::deletion_vectors;
-use crate::error::Result;
+use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::scan::{FileRows, chosen};
-use crate::schema::TableColumn;
+use crate::schema::{ColumnType, TableColumn};
 use crate::single_flight::WaitProbe;
 use crate::snapshot::Snapshot;
 use crate::storage::TableStorage;
@@ -44,6 +48,91 @@ pub(crate) fn check_files(
         }
     }
     Ok(())
+}
+
+/// Refuses files that are to come with a null in a column, or a field of a struct, that allows none.
+///
+/// A count of no nulls in the statistics is believed; without one, rows are read.
+///
+/// # Errors
+/// [`TableError::Option`] names the first such row; as `look`.
+pub(crate) fn check_nulls(
+    storage: &Arc<dyn TableStorage>,
+    head: &Arc<TableHead>,
+    adds: &[Add],
+    look: WaitProbe<'_>,
+) -> Result<()> {
+    let snapshot = Arc::new(Snapshot::empty(Arc::clone(head)));
+    let in_files = |column: &&TableColumn| !head.metadata.partition_columns.contains(&column.name);
+    for add in adds {
+        let stats: Value = add.stats.as_deref().map_or(Value::Null, |stats| {
+            serde_json::from_str(stats).unwrap_or_default()
+        });
+        let counts = stats.get("nullCount").unwrap_or(&Value::Null);
+        let doubtful = head.schema.columns.iter().filter(in_files);
+        let doubtful: Vec<TableColumn> = doubtful
+            .filter(|column| may_break(column, counts))
+            .cloned()
+            .collect();
+        if doubtful.is_empty() {
+            continue;
+        }
+        let add = Arc::new(add.clone());
+        let mut before = 0;
+        for rows in rows_of(storage, &snapshot, &doubtful, &add)? {
+            look()?;
+            let rows = rows?;
+            for (column, values) in doubtful.iter().zip(rows.columns()) {
+                if let Some((path, row)) = first_null(column, values, None) {
+                    return Err(TableError::option(
+                        "adds",
+                        format!(
+                            "row {} of {} has null in {path:?}, and the table allows no null there: leave such rows out",
+                            before + row,
+                            add.path
+                        ),
+                    ));
+                }
+            }
+            before += rows.num_rows();
+        }
+    }
+    Ok(())
+}
+
+/// Returns true unless the counts of nulls say that a file has none where the column allows none.
+fn may_break(column: &TableColumn, counts: &Value) -> bool {
+    let count = counts.get(&column.name).unwrap_or(&Value::Null);
+    let below = match &column.kind {
+        ColumnType::Struct(fields) => fields.iter().any(|field| may_break(field, count)),
+        _ => false,
+    };
+    below || !column.nullable && count.as_i64() != Some(0)
+}
+
+/// The path of a column, or of a field below it, that allows no null and has one, and the first row where. `above` says
+/// which rows have a value in the structs around it.
+fn first_null(
+    column: &TableColumn,
+    values: &ArrayRef,
+    above: Option<&NullBuffer>,
+) -> Option<(String, usize)> {
+    let own = values.logical_nulls();
+    if let Some(own) = own.as_ref().filter(|_| !column.nullable) {
+        let is_asked = |row: usize| above.is_none_or(|above| above.is_valid(row));
+        if let Some(row) = (0..values.len()).find(|row| own.is_null(*row) && is_asked(*row)) {
+            return Some((column.name.clone(), row));
+        }
+    }
+    let (ColumnType::Struct(fields), Some(group)) = (&column.kind, values.as_struct_opt()) else {
+        return None;
+    };
+    let there = NullBuffer::union(above, own.as_ref());
+    fields.iter().find_map(|field| {
+        let below = group.column_by_name(&field.name)?;
+        let (path, row) = first_null(field, below, there.as_ref())?;
+        Some((format!("{}.{path}", column.name), row))
+    })
 }
 
 /// Refuses a constraint that is not true for a row of the table.

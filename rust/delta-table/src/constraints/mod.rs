@@ -26,7 +26,7 @@ use crate::schema::TableSchema;
 use crate::sql::{BoundCondition, NamedColumn, Purpose, Scope, SqlFault};
 
 pub use change::PendingConstraint;
-pub(crate) use files::check_files;
+pub(crate) use files::{check_files, check_nulls};
 
 /// The beginning of the properties that are constraints.
 const PREFIX: &str = "delta.constraints.";

@@ -57,7 +57,7 @@ impl SharedTable {
     /// ones. Returns false if the entries of the previous checkpoint cannot be copied.
     fn write_checkpoint(self: &Arc<Self>, since: &Since, unreadable: &[&str]) -> Result<bool> {
         let snapshot = &since.snapshot;
-        snapshot.check_writable()?;
+        snapshot.check_features()?;
         self.checkpointed.fetch_max(snapshot.version, Ordering::AcqRel);
         // Checkpoints of other writers do not say what changed metadata last. This process may have seen it.
         let known = self.refresh(&mut self.looking())?.changed_in;
@@ -144,7 +144,7 @@ impl Table {
     pub fn checkpoint(&self) -> Result<Version> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
-        head.check_writable()?;
+        head.check_features()?;
         let _turn = shared.writing_checkpoint.take(&mut shared.looking())?;
         let listing = shared.log.list(None)?;
         let mut unreadable = Vec::new();
@@ -186,7 +186,7 @@ impl Table {
     pub fn clean_up_log(&self) -> Result<usize> {
         let shared = self.shared()?;
         let head = shared.refresh(&mut shared.looking())?;
-        head.check_writable()?;
+        head.check_features()?;
         cleanup::clean_up(&shared.log, &head)
     }
 }
