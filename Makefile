@@ -48,6 +48,8 @@ export RUST_TEST_THREADS ?= 4
 ifdef CI
 SEED := $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-8))
 export PROPTEST_RNG_SEED := $(SEED)
+# Of the 256 that it has by itself: Python's properties drive the same code with fewer, and a soak has thousands.
+export PROPTEST_CASES ?= 128
 endif
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadscope $(if $(SEED),--hypothesis-seed=$(SEED))
 # The tests, and the suite of bench/, of which each does its work once.

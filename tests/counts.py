@@ -10,7 +10,7 @@ import os
 
 __all__ = ["EXAMPLES", "PROFILE", "SOAK", "count", "examples"]
 
-EXAMPLES = {"quick": 15, "ci": 60, "soak": 10_000}
+EXAMPLES = {"quick": 15, "ci": 40, "soak": 10_000}
 PROFILE = os.environ.get("SPILLWAY_TESTS", "ci")
 if PROFILE not in EXAMPLES:
     raise ValueError(
