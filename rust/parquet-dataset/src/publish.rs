@@ -3,8 +3,9 @@
 //! A failure half-way is undone. A process that is killed half-way leaves the files that it has moved: a folder of
 //! files has no single name to switch. The window is that of a few renames, because everything slow was done before.
 //! Of files that replace others, the new ones are moved first, to free names, and the old ones are removed last. So
-//! readers see all of the old rows or all of the new ones at every moment, and both for an instant. For that to hold in
-//! a power cut, what replaces files is synced before they are removed, also where nobody asked for `durable` files.
+//! readers see all of the old rows until all of the new ones are there, and rows of both for an instant. For that to
+//! hold in a power cut, what replaces files is synced before they are removed, also where nobody asked for `durable`
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
