@@ -56,6 +56,19 @@ def test_the_slots_that_are_left_and_those_that_are_done_make_the_schedule(taken
     assert slots_left(whole, done) == whole[taken:]
 
 
+def test_the_block_of_a_disturbed_sample_is_taken_again_as_a_whole(tmp_path):
+    whole = list(schedule(plan_cells(OPTIONS), blocks=3, seed=7))
+    taken = [sample(slot) | {"host": {"others_seconds": 0.0, "wall_seconds": 1.0}} for slot in whole]
+    for each in taken:
+        records.append(tmp_path / SAMPLES, each)
+    disturbed = next(each for each in taken if each["block"] == 1)
+    disturbed["host"] = {"others_seconds": 100.0, "wall_seconds": 1.0}
+    begun = BegunRun(tmp_path, {"cores": 2}, taken, retakes=True).without_disturbed()
+    assert {each["block"] for each in begun.taken} == {0, 2}
+    assert {slot.block for slot in slots_left(whole, begun.taken)} == {1}
+    assert len(records.read_lines(tmp_path / DISTURBED)) == len(whole) // 3
+
+
 def test_samples_of_another_order_are_not_continued():
     whole = list(schedule(plan_cells(OPTIONS), blocks=3, seed=7))
     first, second = sample(whole[0]), sample(whole[1])
@@ -183,7 +196,7 @@ def test_a_killed_run_goes_on_to_the_same_samples_takes_a_disturbed_one_again_an
     assert result.exit_code == 0, result.output
     assert records.read_lines(begun / SAMPLES)[0] == quiet
     assert records.read_lines(begun / DISTURBED) == [disturbed]
-    said = "1 sample beside which other processes ran was taken again; disturbed.jsonl has the first."
+    said = "1 sample was taken again, since other processes ran during some of their blocks"
     assert said in (begun / "report.md").read_text()
     taken = records.read_lines(begun / SAMPLES)
     assert sorted((each["block"], each["position"]) for each in taken) == [(n, 0) for n in range(4)]

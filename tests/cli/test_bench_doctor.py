@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import spillway
+from spillway import backends
 from spillway.bench.doctor import Finding, verdict
 from spillway.cli.bench import doctor
 
@@ -52,6 +53,21 @@ def test_without_java_doctor_says_what_to_call(tmp_path, request, monkeypatch):
         "ready: spillway bench --validate pyarrow with limits by "
     )
     assert not out.parent.exists()
+
+
+def test_a_library_that_does_not_load_is_a_finding(request, monkeypatch):
+    load = backends.load
+
+    def broken(name):
+        if name == "duckdb":
+            raise OSError("GLIBCXX_3.4.32 not found")
+        return load(name)
+
+    monkeypatch.setattr(backends, "load", broken)
+    result = CliRunner().invoke(app, ["--out", str(request.config.rootpath / ".build" / "doctor-runs")])
+    assert "backend duckdb: it does not load: OSError: GLIBCXX_3.4.32 not found" in " ".join(
+        result.output.split()
+    )
 
 
 def test_a_build_that_the_bench_refuses_is_missing(request, monkeypatch):

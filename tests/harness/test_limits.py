@@ -13,6 +13,7 @@ from spillway.harness.limits import (
     choose_limiter,
     detect_limiters,
     prove,
+    proved,
     stepping_aside,
 )
 from spillway.harness.limits.cgroup import CgroupV1, CgroupV2
@@ -27,6 +28,11 @@ def test_a_canary_dies_between_nine_and_eleven_tenths_of_the_limit(limiter, limi
     proof = prove(limiter, limit)
     assert proof.holds
     assert 0.9 <= proof.died_at_bytes / limit <= 1.1
+
+
+def test_a_limit_above_what_is_free_is_refused_before_a_process_takes_all_of_it():
+    with pytest.raises(OptionError, match=r"--memory: the limit is .* MB, and .* MB of memory are free here"):
+        proved(Unlimited(), 1 << 50, option="--memory", advice="")
 
 
 def test_a_canary_without_a_limit_survives_and_proves_nothing():

@@ -39,6 +39,22 @@ def run(*arguments: object, **environment: str) -> Result:
     return CliRunner().invoke(app, ["validate", *map(str, arguments)], env=environment)
 
 
+@pytest.mark.parametrize("what", ["truncated", "union"])
+def test_a_source_that_cannot_be_compared_is_no_fault_of_the_file(
+    tmp_path: Path, files: dict[str, Path], what: str
+) -> None:
+    source = tmp_path / "against.arrow"
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
+    column = union if what == "union" else pa.array([1, 2])
+    with pa.OSFile(str(source), "wb") as file, pa.ipc.new_file(file, pa.schema({"a": column.type})) as writer:
+        writer.write(pa.record_batch({"a": column}))
+    if what == "truncated":
+        source.write_bytes(source.read_bytes()[:-20])
+    result = run(files["good"], "--against", source, "--engine", "pyarrow")
+    assert result.exit_code == 2, result.output
+    assert "against.arrow" in " ".join(result.stderr.split())
+
+
 def test_good_files_exit_with_zero_and_are_counted(files: dict[str, Path]) -> None:
     arguments = [files["good"], "--against", files["source"], "--engine", "pyarrow,polars,duckdb"]
     # One that is a program of its own, as a user has it.

@@ -195,6 +195,8 @@ def missing(name: str) -> str | None:
             raise
         except (SpillwayError, ImportError) as error:
             return str(error)
+        except Exception as error:  # noqa: BLE001 - another package's, which may raise anything
+            return f"it does not load: {type(error).__name__}: {error}"
         return None
     built_in = _BUILT_IN[name]
     try:

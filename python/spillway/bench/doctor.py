@@ -206,9 +206,12 @@ def _backends() -> Iterator[Finding]:
         if reason is not None:
             yield Finding(f"backend {name}", "not here", reason)
             continue
-        backend = backends.load(name)
-        modes = ", ".join(sorted(backend.modes))
-        yield Finding(f"backend {name}", "ok", f"{backend.version()}, for {modes}")
+        try:
+            backend = backends.load(name)
+            modes = ", ".join(sorted(backend.modes))
+            yield Finding(f"backend {name}", "ok", f"{backend.version()}, for {modes}")
+        except Exception as error:  # noqa: BLE001 - whatever a broken library raises is the finding
+            yield Finding(f"backend {name}", "missing", f"it does not load: {type(error).__name__}: {error}")
 
 
 def _spark() -> Finding:

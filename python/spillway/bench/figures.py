@@ -287,7 +287,8 @@ def _by_count(
 
 def _first_of(run: RunSummary, traced: dict[str, Any]) -> Setting | None:
     """The first setting of the run that a traced write is of, which says no more of it than these fields."""
-    names = [name for name in ("mode", "dataset", "codec", "python") if name in traced]
+    known = ("mode", "dataset", "codec", "python", "chunk_rows", "row_group_rows")
+    names = [name for name in known if name in traced]
     return next(
         (each for each in run.settings if all(getattr(each, name) == traced[name] for name in names)), None
     )

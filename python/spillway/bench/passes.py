@@ -50,8 +50,7 @@ from spillway.bench.sample import Meeting, OutputFiles, limits_of, outcome_of, r
 from spillway.bench.summary import outcome_words
 from spillway.errors import MissingExtraError
 from spillway.harness import records
-from spillway.harness.limits import Unlimited, choose_limiter
-from spillway.harness.limits.cgroup import enclosing_limit
+from spillway.harness.limits import Unlimited, choose_limiter, free_memory
 from spillway.harness.probes.curve import ENVIRONMENT, INVISIBLE, read_curve
 from spillway.harness.processes import redact
 from spillway.harness.schedule import Slot, schedule
@@ -371,11 +370,7 @@ def is_unclear(trial: dict[str, Any] | LimitTrial) -> bool:
 
 def largest_limit() -> int:
     """The largest limit to try: most of the memory that is free and that surrounding groups allow."""
-    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    free = int(fields["MemAvailable"].split()[0]) * 1024
-    allowed = enclosing_limit()
-    most = free if allowed is None else min(free, allowed)
-    return max(_START, int(most * _SHARE_OF_FREE) // _UNIT * _UNIT)
+    return max(_START, int(free_memory() * _SHARE_OF_FREE) // _UNIT * _UNIT)
 
 
 def _proved(limits: Sequence[int], by_limit: dict[int, list[str]], ends: Collection[str]) -> int | None:
@@ -459,7 +454,7 @@ def trace_backends(folder: Path, taker: SampleTaker, cells: Sequence[Cell], prog
 
 def _trace_record(taker: SampleTaker, cell: Cell) -> Allocations:
     seconds, curve = None, None
-    reason = INVISIBLE.get(cell.backend) or _cannot_trace(taker, cell)
+    reason = INVISIBLE.get(cell.backend) or INVISIBLE.get(library(cell.backend)) or _cannot_trace(taker, cell)
     if reason is None:
         seconds, curve, reason = _trace(taker, cell)
     return {

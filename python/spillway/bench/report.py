@@ -231,8 +231,8 @@ def _retaken(run: RunSummary) -> list[str]:
     again = len(run.disturbed)
     if not again:
         return []
-    beside = f"{counted(again, 'sample')} beside which other processes ran"
-    return [f"{beside} {'was' if again == 1 else 'were'} taken again; {DISTURBED} has the first."]
+    taken = f"{counted(again, 'sample')} {'was' if again == 1 else 'were'} taken again"
+    return [f"{taken}, since other processes ran during some of their blocks; {DISTURBED} has the first."]
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:

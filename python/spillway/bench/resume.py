@@ -187,14 +187,16 @@ class BegunRun:
         return {**self.environment, "resumed": [*self.environment.get("resumed", []), again]}
 
     def without_disturbed(self) -> BegunRun:
-        """The run without the samples that are to be taken again, which go to ``disturbed.jsonl``.
+        """The run without the blocks that are to be taken again, which go to ``disturbed.jsonl``.
 
-        Only the host's readings decide, not the result of a sample.
+        Only the host's readings decide, not the result of a sample. All of a block is taken again, since its
+        samples are compared with each other.
         """
         if not self.retakes:
             return self
         cores = self.environment["cores"]
-        disturbed = [each for each in self.taken if is_disturbed(each["host"], cores)]
+        blocks = {each["block"] for each in self.taken if is_disturbed(each["host"], cores)}
+        disturbed = [each for each in self.taken if each["block"] in blocks]
         for each in disturbed:
             records.append(self.folder / DISTURBED, each)
         kept = [each for each in self.taken if each not in disturbed]

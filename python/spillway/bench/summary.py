@@ -422,6 +422,8 @@ def reason(sample: Mapping[str, Any], most: int | None = None) -> str:
         return shortened(f"{error['type']}: {error['message']}", most)
     where = f" in phase {sample['died_in']}" if sample["died_in"] else ""
     if sample["outcome"] == "oom_killed":
+        if cell["memory_bytes"] is None:
+            return f"killed for want of memory, by the system or by a limit around the bench{where}"
         return f"killed at the memory limit of {cell['memory_bytes'] / 1e6:,.0f} MB{where}"
     if sample["outcome"] == "timeout":
         return f"not done when its time was up{where}"
@@ -519,8 +521,8 @@ def status_of(run: RunSummary) -> int:
         ended = {each.outcome_of(sample) for sample in each.samples}
         of_all |= ended
         if library(each.cell.backend) == OWN_LIBRARY:
-            of_own |= ended
-    return FAILED if of_own - {"ok"} - _BY_THE_LIMIT or "ok" not in of_all else 0
+            of_own |= ended if each.cell.memory_bytes is None else ended - _BY_THE_LIMIT
+    return FAILED if of_own - {"ok"} or "ok" not in of_all else 0
 
 
 def _rows_words(counts: set[int]) -> str:

@@ -417,6 +417,11 @@ def _run_all(  # noqa: PLR0913, PLR0917 - what a run is made of
                 return True
     except KeyboardInterrupt:
         return True
+    except (SpillwayError, OSError) as error:
+        if not (folder / RACES).exists():
+            raise
+        progress.say(f"no further race: {error}")
+        return True
     finally:
         progress.stop()
     return False

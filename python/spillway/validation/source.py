@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from spillway._native import Digest, digest, row_hashes
 from spillway.errors import OptionError
-from spillway.validation.normalize import plan_source
+from spillway.reading.files import explained
+from spillway.validation.normalize import LossyValueError, plan_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,7 +153,7 @@ class SourceRows:
     def __init__(self, source: Source, without: frozenset[str] = frozenset()) -> None:
         self.source = source
         self.without = without
-        with self._open() as (schema, _):
+        with explained(source.path), self._open() as (schema, _):
             self.raw_schema = pa.schema([field for field in schema if field.name not in without])
         self.plan = plan_source(self.raw_schema)
 
@@ -161,11 +162,15 @@ class SourceRows:
         """The digest of the source's rows.
 
         Raises:
-            OptionError: The file contains fewer rows than requested.
+            OptionError: The file contains fewer rows than requested, or a type that cannot be compared.
+            CorruptFileError: It is damaged.
         """
         total = empty_digest(self.plan.schema)
         for batch in self.batches():
-            total = total.merge(digest(batch, first_row=total.rows))
+            try:
+                total = total.merge(digest(batch, first_row=total.rows))
+            except ValueError as error:  # a type that has no digest
+                raise OptionError(f"{self.source.path} cannot be compared: {error}") from error
         wanted = self.source.rows
         if wanted is not None and total.rows < wanted:
             raise OptionError(
@@ -197,12 +202,21 @@ class SourceRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The source's rows in normal form."""
-        return (self.plan.apply(batch) for batch in self.raw_batches())
+        return (self._normal(batch) for batch in self.raw_batches())
+
+    def _normal(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return self.plan.apply(batch)
+        except LossyValueError as error:
+            raise OptionError(
+                f"{self.source.path}: column {error.column} is compared as {error.target}, which cannot hold "
+                f"its value {error.value}"
+            ) from error
 
     def raw_batches(self) -> Iterator[pa.RecordBatch]:
         """The source's rows as they are, cut at the number of rows that counts."""
         left = self.source.rows
-        with self._open() as (_, batches):
+        with explained(self.source.path), self._open() as (_, batches):
             for batch in batches:
                 counted = self.keep(batch) if left is None else self.keep(batch).slice(0, left)
                 yield counted

@@ -15,6 +15,7 @@ from spillway.harness.limits.cgroup import (
     Limiter,
     MemoryLimit,
     accounting_group,
+    enclosing_limit,
     find_systemd,
     find_v1,
     find_v2,
@@ -229,8 +230,15 @@ def proved(limiter: Limiter, limit: int, *, option: str, advice: str) -> Proof:
         advice: What to do where the limit cannot be set or does not hold.
 
     Raises:
-        OptionError: The limit cannot be set, it does not hold, or no process starts in it.
+        OptionError: The limit cannot be set, it does not hold, no process starts in it, or there is less
+            memory.
     """
+    if limit > (free := free_memory()):
+        # The test process would take all of it, and the kernel might end another one.
+        raise OptionError(
+            f"{option}: the limit is {limit_words(limit)}, and {limit_words(free)} of memory are free here: "
+            f"give a smaller one"
+        )
     try:
         proof = prove(limiter, limit)
     except OSError as error:
@@ -240,6 +248,14 @@ def proved(limiter: Limiter, limit: int, *, option: str, advice: str) -> Proof:
     if not proof.holds:
         raise OptionError(f"{option}: {_why_not(limiter, proof, advice)}")
     return proof
+
+
+def free_memory() -> int:
+    """The bytes of memory that are free, and that the groups around this process allow."""
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    allowed = enclosing_limit()
+    return free if allowed is None else min(free, allowed)
 
 
 def limit_words(size: int) -> str:
