@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -129,6 +131,20 @@ def test_rows_and_ndjson_take_the_same_numbers_for_times(
 def test_a_number_that_is_taken_is_exact(kind: pa.DataType, numeral: str) -> None:
     table, refused = both([of_python(numeral)], [numeral], pa.schema([("x", kind)]))
     assert refused or Decimal(table["x"][0].as_py()) == Decimal(numeral)
+
+
+@given(st.integers(0, 2**30), st.integers(-3, 3), st.integers(-40, 40))
+@example(2**23 + 1, -1, -23)
+def test_a_number_is_the_nearest_single_of_its_decimals(middle: int, off: int, exponent: int) -> None:
+    """Beside the middle of two singles, a double would be the middle."""
+    exact = Fraction(2 * middle + 1) * Fraction(2) ** exponent + Fraction(off, 10**40)
+    with localcontext(prec=200):
+        numeral = f"{Decimal(exact.numerator) / Decimal(exact.denominator):.90f}"
+    file = io.BytesIO()
+    spillway.write_parquet([{"x": Decimal(numeral)}], file, schema=pa.schema([("x", pa.float32())]))
+    found = pq.read_table(file)["x"][0].as_py()
+    candidates = [np.nextafter(np.float32(found), np.float32(to)) for to in (-np.inf, np.inf)]
+    assert all(abs(Fraction(found) - exact) <= abs(Fraction(float(each)) - exact) for each in candidates)
 
 
 @given(kind=st.sampled_from(list(FLOATS)), number=DIGITS, negative=st.booleans())

@@ -140,10 +140,29 @@ class Name(str):
     __slots__ = ()
 
 
+class Shown(decimal.Decimal):
+    def __str__(self) -> str:
+        return f"{self:.2f}"
+
+
+class ShownInteger(int):
+    def __str__(self) -> str:
+        return "many"
+
+    __repr__ = __str__
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [
         (pa.int8(), np.int64(-128), -128),
+        (pa.float64(), np.ma.masked, None),
+        (pa.int64(), np.ma.masked, None),
+        (pa.timestamp("us"), np.ma.masked, None),
+        (pa.list_(pa.int64()), np.ma.array([1, 2], mask=[False, True]), [1, None]),
+        (pa.list_(pa.date32()), np.ma.array(["2026-11-30"], "datetime64[D]", mask=[True]), [None]),
+        (pa.decimal128(10, 3), Shown("12.345"), decimal.Decimal("12.345")),
+        (pa.decimal128(38, 0), ShownInteger(2**70), decimal.Decimal(2**70)),
         (pa.int64(), Color.RED, 3),
         (pa.int64(), 2.0, 2),
         (pa.float64(), 7, 7.0),
@@ -231,6 +250,7 @@ def test_values_of_a_kindred_class_are_taken(kind: pa.DataType, value: Any, expe
         (pa.timestamp("ns"), np.datetime64(1, "ps"), "expected a date and time"),
         (pa.timestamp("us", "UTC"), np.datetime64(1, "ns"), "with a zone"),
         (pa.int64(), np.datetime64(1, "ns"), "expected an integer"),
+        (pa.int64(), np.array([5]), "expected an integer"),
         (pa.int64(), np.timedelta64(1, "ns"), "expected an integer"),
         (pa.float64(), np.datetime64(1, "ps"), "expected a number"),
         (pa.timestamp("s"), 2**62, "out of range"),

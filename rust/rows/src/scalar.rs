@@ -213,6 +213,9 @@ trait Width: Copy {
     /// The nearest one; infinite where the double is out of range.
     fn nearest(wide: f64) -> Self;
 
+    /// The one nearest to a decimal number; none where the text is no number.
+    fn parse(number: &str) -> Option<Self>;
+
     fn wide(self) -> f64;
 }
 
@@ -222,6 +225,10 @@ impl Width for f16 {
 
     fn nearest(wide: f64) -> Self {
         Self::from_f64(wide)
+    }
+
+    fn parse(number: &str) -> Option<Self> {
+        number.parse().ok().map(Self::nearest)
     }
 
     fn wide(self) -> f64 {
@@ -238,6 +245,10 @@ impl Width for f32 {
         wide as Self
     }
 
+    fn parse(number: &str) -> Option<Self> {
+        number.parse().ok()
+    }
+
     fn wide(self) -> f64 {
         self.into()
     }
@@ -249,6 +260,10 @@ impl Width for f64 {
 
     fn nearest(wide: f64) -> Self {
         wide
+    }
+
+    fn parse(number: &str) -> Option<Self> {
+        number.parse().ok()
     }
 
     fn wide(self) -> f64 {
@@ -296,7 +311,8 @@ fn has_decimals(number: &str) -> bool {
 
 #[inline]
 fn nearest_float<T: Width>(number: &str) -> Result<T, Misfit> {
-    let nearest = number.parse().ok().map(T::nearest);
+    // Not by way of a double, which would round twice.
+    let nearest = T::parse(number);
     let finite = nearest.filter(|nearest| nearest.wide().is_finite());
     finite.ok_or_else(|| too_large_a_float::<T>(number))
 }

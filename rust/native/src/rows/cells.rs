@@ -374,7 +374,12 @@ impl<'py> CellReader<'py> {
         if let Ok(value) = int.extract::<i64>() {
             return Ok(column.push(Scalar::Int(value.into()))?);
         }
-        let digits = int.str().and_then(|text| text.extract::<String>());
+        // Not that of a subclass, which may say anything.
+        let digits = self
+            .py
+            .get_type::<PyInt>()
+            .call_method1(intern!(self.py, "__repr__"), (int,));
+        let digits = digits.and_then(|text| text.extract::<String>());
         let digits = digits.map_err(|error| Fault::asked(self.py, error))?;
         Ok(column.push(digits.parse().map_or(Scalar::Number(&digits), Scalar::Int))?)
     }
@@ -393,7 +398,10 @@ impl<'py> CellReader<'py> {
             } else if cell.is_instance(classes.timedelta.bind(py))? {
                 Scalar::Duration(nanos_of(cell)?)
             } else if cell.is_instance(classes.decimal.bind(py))? {
-                return Ok(Some(StandardValue::Decimal(cell.str()?.extract()?)));
+                let decimal = classes.decimal.bind(py);
+                // Not that of a subclass, which may say anything.
+                let text = decimal.call_method1(intern!(py, "__str__"), (cell,))?;
+                return Ok(Some(StandardValue::Decimal(text.extract()?)));
             } else if cell.is_instance(classes.uuid.bind(py))? {
                 Scalar::Uuid(cell.getattr(intern!(py, "bytes"))?.extract()?)
             } else {
@@ -434,6 +442,19 @@ impl<'py> CellReader<'py> {
         let py = self.py;
         let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
         let value = if has(intern!(py, "dtype")) && has(intern!(py, "item")) {
+            let dimensions = cell
+                .getattr(intern!(py, "ndim"))
+                .and_then(|number| number.extract());
+            if dimensions.is_ok_and(|number: usize| number > 0) {
+                return Err(unfit(&column.values, cell));
+            }
+            // An element of a masked array has a number below its mask.
+            let mask = cell
+                .getattr(intern!(py, "mask"))
+                .and_then(|mask| mask.is_truthy());
+            if mask.unwrap_or(false) {
+                return Ok(column.push_null()?);
+            }
             cell.call_method0(intern!(py, "item"))
         } else if has(intern!(py, "__index__")) {
             cell.call_method0(intern!(py, "__index__"))
