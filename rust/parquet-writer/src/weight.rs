@@ -6,8 +6,9 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
 
 use crate::lists::{child_of_lists, element_field};
@@ -245,7 +246,11 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             Some(accumulate(array.len(), |_| true, |_| size))
         }
         DataType::Dictionary(_, _) => dictionary(array, element),
-        DataType::RunEndEncoded(_, _) => sums(&crate::schema::expand_runs(array).ok()?, element),
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => runs::<Int16Type>(array, element),
+            DataType::Int32 => runs::<Int32Type>(array, element),
+            _ => runs::<Int64Type>(array, element),
+        },
         DataType::Struct(_) => structs(array, element),
         DataType::List(_) => Some(lists(
             array,
@@ -318,6 +323,30 @@ fn structs(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
     }
     let weight = |row: usize| children.iter().map(|child| child[row + 1] - child[row]).sum();
     Some(accumulate(array.len(), |row| array.is_valid(row), weight))
+}
+
+/// The sums of rows in runs. The runs are not written out: one value may stand for any number of rows.
+fn runs<R: RunEndIndexType>(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
+    let array = array.as_run::<R>();
+    let ends = array.run_ends();
+    let (first, runs) = if array.is_empty() {
+        (0, 0)
+    } else {
+        let first = ends.get_start_physical_index();
+        (first, ends.get_end_physical_index() + 1 - first)
+    };
+    let values = sums(&array.values().slice(first, runs), element)?;
+    let mut rows = Vec::with_capacity(array.len() + 1);
+    let mut sum = 0_u64;
+    rows.push(sum);
+    for (run, end) in ends.sliced_values().enumerate() {
+        let weight = values[run + 1] - values[run];
+        while rows.len() <= end.as_usize() {
+            sum = sum.saturating_add(weight);
+            rows.push(sum);
+        }
+    }
+    Some(rows)
 }
 
 /// The sums of rows that refer to a dictionary. Of text and bytes, only the values that rows refer to are looked at.
@@ -446,8 +475,9 @@ fn has_wide_elements(data_type: &DataType) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::types::Int64Type;
-    use arrow_array::{Float64Array, LargeBinaryArray, ListArray, StringArray, StructArray};
+    use arrow_array::{
+        Float64Array, Int32Array, LargeBinaryArray, ListArray, RunArray, StringArray, StructArray,
+    };
     use arrow_buffer::OffsetBuffer;
     use arrow_schema::Field;
     use proptest::prelude::*;
@@ -501,7 +531,36 @@ mod tests {
         )
     }
 
+    #[test]
+    fn a_run_weighs_its_value_in_every_row_without_being_written_out() {
+        let ends = Int32Array::from(vec![1 << 16]);
+        let value = StringArray::from(vec!["x".repeat(1 << 20)]);
+        let runs: ArrayRef = Arc::new(RunArray::try_new(&ends, &value).unwrap());
+        let found = sums(&runs, element_bytes).unwrap();
+        assert_eq!(found.last(), Some(&(1 << 36)));
+    }
+
     proptest! {
+        #[test]
+        fn rows_in_runs_weigh_as_much_as_the_same_rows_written_out(
+            runs in prop::collection::vec((prop::option::of("[a-z]{0,9}"), 1..20_i32), 1..30),
+            cut in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        ) {
+            let ends: Int32Array = runs
+                .iter()
+                .scan(0, |end, (_, rows)| {
+                    *end += rows;
+                    Some(*end)
+                })
+                .collect();
+            let values: StringArray = runs.iter().map(|(text, _)| text.as_deref()).collect();
+            let whole: ArrayRef = Arc::new(RunArray::try_new(&ends, &values).unwrap());
+            let (one, other) = (cut.0.index(whole.len() + 1), cut.1.index(whole.len() + 1));
+            let part = whole.slice(one.min(other), one.abs_diff(other));
+            let plain = crate::schema::expand_runs(&part).unwrap();
+            prop_assert_eq!(sums(&part, element_bytes), sums(&plain, element_bytes));
+        }
+
         #[test]
         fn a_type_says_whether_its_arrays_have_sums(data_type in types()) {
             let array = arrow_array::new_empty_array(&data_type);
