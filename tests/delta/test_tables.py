@@ -425,7 +425,7 @@ def test_a_rewrite_changes_no_data(table: spillway.delta.Table) -> None:
         (pa.float64(), "1,0", 1.0),
         (pa.int64(), "0x1", 1),
         (pa.date32(), "2026-13-01", "2026-11-20"),
-        (pa.timestamp("us", "UTC"), "+10000-01-01 00:00:00", "2026-11-20T00:00:00Z"),
+        (pa.timestamp("us", "UTC"), "2026-13-01 00:00:00", "2026-11-20T00:00:00Z"),
     ],
     ids=["double", "long", "date", "timestamp"],
 )

@@ -5,19 +5,27 @@ pub(crate) const MICROS_PER_MILLI: i64 = 1_000;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
+/// The last year that a date is read of. Microseconds in 64 bits end before it, and days in 32 bits after it.
+const MOST_YEARS: i64 = 999_999;
+
 /// The most seconds that an offset loses when it is cut to minutes.
 const MOST_CUT_SECONDS: i64 = 59;
 
-/// Days since the epoch of `year-month-day`; none for anything else.
+/// Days since the epoch of `year-month-day`; none for anything else. Years that do not have four digits have a sign.
 pub(crate) fn parse_date(text: &str) -> Option<i64> {
+    let (sign, years, text) = match text.as_bytes().first()? {
+        b'+' => (1, 10_000..=MOST_YEARS, &text[1..]),
+        b'-' => (-1, 0..=MOST_YEARS, &text[1..]),
+        _ => (1, 0..=9_999, text),
+    };
     let mut parts = text.splitn(3, '-');
     let year: i64 = digits(parts.next()?)?;
     let month: i64 = digits(parts.next()?)?;
     let day: i64 = digits(parts.next()?)?;
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || year > 9_999 {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !years.contains(&year) {
         return None;
     }
-    Some(days_from_civil(year, month, day))
+    Some(days_from_civil(sign * year, month, day))
 }
 
 /// Microseconds since the epoch of `date time` or `dateTtime`, in UTC or with an offset; none for anything else.
@@ -39,7 +47,8 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     }
     let micros = digits(&format!("{fraction:0<6}")[..6])?;
     let day_seconds = hours * 3_600 + minutes * 60 + seconds - offset;
-    Some((parse_date(date)? * SECONDS_PER_DAY + day_seconds) * MICROS_PER_SECOND + micros)
+    let seconds = parse_date(date)? * SECONDS_PER_DAY + day_seconds;
+    seconds.checked_mul(MICROS_PER_SECOND)?.checked_add(micros)
 }
 
 /// The microseconds that a bound in statistics may stand for, from the first to the last; none for anything else.
@@ -108,10 +117,12 @@ mod tests {
             ("1969-12-31", -1),
             ("2000-02-29", 11_016),
             ("2024-12-31", 20_088),
+            ("+10000-01-01", 2_932_897),
+            ("-0001-01-01", -719_893),
         ] {
             assert_eq!(parse_date(text), Some(days), "{text}");
         }
-        for text in ["1970-13-01", "today", "1970-01", "+1970-01-01", ""] {
+        for text in ["1970-13-01", "today", "1970-01", "+1970-01-01", "10000-01-01", ""] {
             assert_eq!(parse_date(text), None, "{text}");
         }
     }

@@ -42,6 +42,14 @@ pub enum Mapping {
     Id,
 }
 
+/// The places of fields whose names are this one, regardless of case.
+fn alike(fields: &Fields, name: &str) -> Vec<usize> {
+    let name = name.to_lowercase();
+    let places = fields.iter().enumerate();
+    let places = places.filter(|(_, field)| field.name().to_lowercase() == name);
+    places.map(|(place, _)| place).collect()
+}
+
 impl Mapping {
     /// The mapping of a table. The property counts only where the protocol lets readers know of it.
     ///
@@ -139,9 +147,19 @@ impl Mapping {
     }
 
     /// The place of a column among the fields of a file; none where the file lacks it.
+    ///
+    /// Files that a table took over as they were may have names in another case. Names of a table's columns are unique
+    /// regardless of it ("Schema Serialization Format" in Delta's PROTOCOL.md), and Spark looks for them so.
     pub(crate) fn place(self, fields: &Fields, column: &TableColumn) -> Option<usize> {
         match self {
-            Self::None | Self::Name => {
+            Self::None => {
+                let exact = fields.iter().position(|field| *field.name() == column.name);
+                exact.or_else(|| match alike(fields, &column.name)[..] {
+                    [place] => Some(place),
+                    _ => None,
+                })
+            }
+            Self::Name => {
                 let name = self.stored_name(column);
                 fields.iter().position(|field| field.name() == name)
             }
@@ -153,11 +171,22 @@ impl Mapping {
         }
     }
 
-    /// Refuses a file whose columns cannot be found, since it has no ids.
+    /// Refuses a file whose columns cannot be found, since it has no ids, or several of one name in other cases.
     ///
     /// # Errors
     /// [`TableError::Malformed`], as the protocol asks for.
-    pub(crate) fn check_file(self, fields: &Fields, path: &str) -> Result<()> {
+    pub(crate) fn check_file(self, fields: &Fields, columns: &[TableColumn], path: &str) -> Result<()> {
+        let has = |name: &str| fields.iter().any(|field| field.name() == name);
+        if self == Self::None
+            && let Some(column) = columns
+                .iter()
+                .find(|column| !has(&column.name) && alike(fields, &column.name).len() > 1)
+        {
+            return Err(TableError::Malformed(format!(
+                "{path}: the file has several columns whose names differ from {:?} in case alone",
+                column.name
+            )));
+        }
         if self != Self::Id || fields.iter().any(|field| field_id(field).is_some()) {
             return Ok(());
         }

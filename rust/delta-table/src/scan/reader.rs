@@ -93,7 +93,7 @@ impl FileReader {
         let (file, metadata, options) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
         plan.snapshot
             .mapping
-            .check_file(metadata.schema().fields(), &add.path)?;
+            .check_file(metadata.schema().fields(), &plan.columns, &add.path)?;
         // Some writers store partition columns too: the log says what their values are.
         let places = plan.places(metadata.schema().fields());
         let sources = sources(plan, &add, &places)?;
