@@ -9,6 +9,7 @@ import mmap
 import os
 import signal
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -105,6 +106,13 @@ class HangingWriter(Writer):
 
     def effect(self, _sink):
         time.sleep(600)
+
+
+class StayingWriter(Writer):
+    name = "leaves-a-thread"
+
+    def effect(self, _sink):
+        threading.Thread(target=time.sleep, args=(600,)).start()
 
 
 class LosingWriter(Writer):
@@ -293,6 +301,7 @@ ALL = (
     KilledWriter,
     ExitingWriter,
     HangingWriter,
+    StayingWriter,
     LosingWriter,
     SwappingWriter,
     SpillingWriter,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from contextlib import contextmanager
 
 import pytest
 
 from spillway.bench.record import SCHEMA
+from spillway.bench.summary import reason
+from spillway.harness import processes
 from spillway.harness.limits import RlimitData, Unlimited, detect_limiters
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
@@ -76,6 +79,17 @@ def test_a_writer_that_hangs_is_killed_when_its_time_is_up(take):
         if record["died_in"] == "write":
             break
     assert record["died_in"] == "write"
+
+
+def test_a_writer_that_leaves_a_thread_does_not_take_all_the_time_of_a_sample(take, monkeypatch):
+    monkeypatch.setattr(processes, "_LEAVING_SECONDS", 1.0)
+    begin = time.monotonic()
+    record = take("leaves-a-thread", timeout=300)
+    assert time.monotonic() - begin < 150
+    assert (record["outcome"], record["died_in"]) == ("timeout", "exit")
+    assert reason(record) == (
+        "its process did not end after the write: a thread or a process of the library kept it"
+    )
 
 
 @pytest.mark.parametrize("limiter", detect_limiters(), ids=lambda limiter: limiter.kind)

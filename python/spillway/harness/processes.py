@@ -125,6 +125,8 @@ def redact(text: str) -> str:
 _WATCH_SECONDS = 0.005
 _IDLE_SECONDS = 1.0
 _EXIT_SECONDS = 5.0
+# A JVM takes some of them. A thread that a library left would take all that the process has.
+_LEAVING_SECONDS = 30.0
 
 
 @dataclass
@@ -233,6 +235,8 @@ def _watch(
                 return True
             for message in lines.of(chunk):
                 _hear(message, ended)
+            if ended.phases and ended.phases[-1][0] == "exit":
+                deadline = min(deadline, time.monotonic() + _LEAVING_SECONDS)
     return False
 
 
