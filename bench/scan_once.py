@@ -64,7 +64,8 @@ def by_spillway(path: Path, question: Question) -> Callable[[], pa.Table]:
 
     def read() -> pa.Table:
         scan = spillway.delta.open(path).scan(question.columns, where=question.where)
-        return pa.table(scan)
+        # Not pa.table(), which looks for a data frame first, and imports pandas for that.
+        return pa.RecordBatchReader.from_stream(scan).read_all()
 
     return read
 
