@@ -10,7 +10,6 @@ import pytest
 
 import spillway.delta
 from spillway.delta import AddFile
-from spillway.errors import CorruptLogError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +73,7 @@ def test_rewrites_keep_the_values_of_columns_in_another_case(table: Table) -> No
 def test_two_columns_that_differ_in_case_alone_are_no_guess(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", pa.schema({"userId": pa.int64()}))
     take_over(table, "both.parquet", pa.table({"userid": [1], "USERID": [2]}))
-    with pytest.raises(CorruptLogError, match=r"both\.parquet: .*differ from .*userId.* in case alone"):
+    with pytest.raises(pa.ArrowInvalid, match=r"both\.parquet: .*differ from .*userId.* in case alone"):
         pa.table(table.scan())
     take_over(
         spillway.delta.create(tmp_path / "u", pa.schema({"a": pa.int64()})),
@@ -85,7 +84,7 @@ def test_two_columns_that_differ_in_case_alone_are_no_guess(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("zone", ["UTC", None])
-@pytest.mark.parametrize("micros", [253402300800000000, -62198755200000000, 9_000_000_000_000_000_000])
+@pytest.mark.parametrize("micros", [253402300800000000, -62198755200000000, 8_000_000_000_000_000_000])
 def test_partitions_of_years_without_four_digits_are_read_back(
     tmp_path: Path, zone: str | None, micros: int
 ) -> None:

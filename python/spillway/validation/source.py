@@ -165,12 +165,12 @@ class SourceRows:
             OptionError: The file contains fewer rows than requested, or a type that cannot be compared.
             CorruptFileError: It is damaged.
         """
-        total = empty_digest(self.plan.schema)
+        try:
+            total = empty_digest(self.plan.schema)
+        except (ValueError, pa.ArrowNotImplementedError) as error:  # a type that has no digest
+            raise OptionError(f"{self.source.path} cannot be compared: {error}") from error
         for batch in self.batches():
-            try:
-                total = total.merge(digest(batch, first_row=total.rows))
-            except ValueError as error:  # a type that has no digest
-                raise OptionError(f"{self.source.path} cannot be compared: {error}") from error
+            total = total.merge(digest(batch, first_row=total.rows))
         wanted = self.source.rows
         if wanted is not None and total.rows < wanted:
             raise OptionError(

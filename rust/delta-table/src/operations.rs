@@ -192,9 +192,10 @@ impl Table {
     /// A transaction that read or removes something is checked against every version after [`DeclaredReads::version`].
     ///
     /// # Errors
-    /// [`TableError::Option`] when a removed file is not in the table, or an added one has a null in a column that allows
-    /// none; [`TableError::Constraint`] when a row of it breaks a constraint; [`TableError::NoSuchVersion`] when the
-    /// version that was read is not there; a conflict when a concurrent transaction changed what was read or is removed.
+    /// [`TableError::Option`] when a removed file is not in the table, or an added one has a null in a column that
+    /// allows none; [`TableError::Constraint`] when a row of it breaks a constraint; [`TableError::NoSuchVersion`] when
+    /// the version that was read is not there; a conflict when a concurrent transaction changed what was read or is
+    /// removed.
     pub fn commit(
         &self,
         adds: Vec<Add>,

@@ -79,7 +79,9 @@ pub(crate) fn check_nulls(
         }
         let add = Arc::new(add.clone());
         let mut before = 0;
-        for rows in rows_of(storage, &snapshot, &doubtful, &add)? {
+        // As they are read: the comparison with what is allowed is below, with words of its own.
+        let read: Vec<TableColumn> = doubtful.iter().map(nullable).collect();
+        for rows in rows_of(storage, &snapshot, &read, &add)? {
             look()?;
             let rows = rows?;
             for (column, values) in doubtful.iter().zip(rows.columns()) {
@@ -98,6 +100,19 @@ pub(crate) fn check_nulls(
         }
     }
     Ok(())
+}
+
+/// The column, with nulls in it and in the fields of its structs.
+fn nullable(column: &TableColumn) -> TableColumn {
+    let kind = match &column.kind {
+        ColumnType::Struct(fields) => ColumnType::Struct(fields.iter().map(nullable).collect()),
+        other => other.clone(),
+    };
+    TableColumn {
+        kind,
+        nullable: true,
+        ..column.clone()
+    }
 }
 
 /// Returns true unless the counts of nulls say that a file has none where the column allows none.
