@@ -141,7 +141,7 @@ def test_the_codec_is_the_cells(tmp_path, name, codec, said):
 
 def test_duckdb_says_which_levels_it_has_not(tmp_path):
     batches = made("logs")[:1]
-    with pytest.raises(OptionError, match="gzip at 6"):
+    with pytest.raises(OptionError, match="gzip at level 7: it has gzip at 6"):
         write("duckdb", tmp_path / "file.parquet", batches, codec="gzip", level=7)
 
 

@@ -65,9 +65,10 @@ def test_a_library_that_does_not_load_is_a_finding(request, monkeypatch):
 
     monkeypatch.setattr(backends, "load", broken)
     result = CliRunner().invoke(app, ["--out", str(request.config.rootpath / ".build" / "doctor-runs")])
-    assert "backend duckdb: it does not load: OSError: GLIBCXX_3.4.32 not found" in " ".join(
+    assert "not here backend duckdb: it does not load: OSError: GLIBCXX_3.4.32 not found" in " ".join(
         result.output.split()
     )
+    assert result.output.splitlines()[-1].startswith("ready: spillway bench ")
 
 
 def test_a_build_that_the_bench_refuses_is_missing(request, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 
 import spillway.delta
 from spillway.delta import AddFile
+from spillway.errors import DeltaError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,12 +76,23 @@ def test_two_columns_that_differ_in_case_alone_are_no_guess(tmp_path: Path) -> N
     take_over(table, "both.parquet", pa.table({"userid": [1], "USERID": [2]}))
     with pytest.raises(pa.ArrowInvalid, match=r"both\.parquet: .*differ from .*userId.* in case alone"):
         pa.table(table.scan())
-    take_over(
-        spillway.delta.create(tmp_path / "u", pa.schema({"a": pa.int64()})),
-        "x.parquet",
-        pa.table({"A": [1], "a": [2]}),
-    )
-    assert pa.table(spillway.delta.open(tmp_path / "u").scan())["a"].to_pylist() == [2]
+    exact = spillway.delta.create(tmp_path / "u", pa.schema({"a": pa.int64()}))
+    take_over(exact, "x.parquet", pa.table({"A": [1], "a": [2]}))
+    assert pa.table(exact.scan())["a"].to_pylist() == [2]
+
+
+def test_neither_are_columns_of_conditions_and_fields_of_structs(tmp_path: Path) -> None:
+    table = spillway.delta.create(tmp_path / "t", SCHEMA)
+    of = {"of": [{"depth": 1, "DEPTH": 2}]}
+    take_over(table, "fields.parquet", pa.table({"USERID": [1], "userid": [2], "v": ["a"]} | of))
+    for read in (
+        lambda: pa.table(table.scan(["v"], where="userId IS NULL")),
+        lambda: pa.table(table.scan(["of"])),
+        lambda: table.delete("of.Depth IS NULL"),
+    ):
+        with pytest.raises((pa.ArrowInvalid, DeltaError), match="in case alone"):
+            read()
+    assert pa.table(table.scan(["v"])).to_pylist() == [{"v": "a"}]
 
 
 @pytest.mark.parametrize("zone", ["UTC", None])

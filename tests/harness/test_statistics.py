@@ -197,6 +197,7 @@ def test_a_planted_drift_is_seen():
     assert found.change == pytest.approx(-0.0488, abs=0.003)
     assert found.p < 1e-6
     assert trend([0.5, 0.5, 0.5], [1.0, 2.0, 3.0]) is None
+    assert trend([], [], [], []) is None
 
 
 @pytest.mark.parametrize(("cells", "blocks"), [(2, 2), (2, 3), (4, 3), (3, 12)])

@@ -73,7 +73,7 @@ class _Options:
 
     @property
     def duckdb(self) -> list[str]:
-        level = "" if self.settings.level is None else f", COMPRESSION_LEVEL {self.settings.level}"
+        level = f", COMPRESSION_LEVEL {self.settings.level}" if self.settings.codec == "zstd" else ""
         return [
             f'codec = "FORMAT parquet, COMPRESSION {self._raw_codec}{level}"',
             f'size = "ROW_GROUP_SIZE {self.settings.row_group_rows}"',

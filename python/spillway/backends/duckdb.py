@@ -117,7 +117,8 @@ def _copy_options(settings: Settings) -> str:
         options.append(f"COMPRESSION_LEVEL {settings.level}")
     elif settings.level != _FIXED_LEVELS.get(settings.codec):
         raise OptionError(
-            "DuckDB compresses with zstd at any level, with gzip at 6: leave --level out, or duckdb"
+            f"DuckDB does not compress with {settings.codec} at level {settings.level}: it has gzip at 6, "
+            f"zstd at any level, and codecs without levels; leave duckdb out"
         )
     return ", ".join(options)
 

@@ -211,7 +211,10 @@ def _backends() -> Iterator[Finding]:
             modes = ", ".join(sorted(backend.modes))
             yield Finding(f"backend {name}", "ok", f"{backend.version()}, for {modes}")
         except Exception as error:  # noqa: BLE001 - whatever a broken library raises is the finding
-            yield Finding(f"backend {name}", "missing", f"it does not load: {type(error).__name__}: {error}")
+            found: Literal["missing", "not here"] = (
+                "missing" if backends.library(name) == backends.OWN_LIBRARY else "not here"
+            )
+            yield Finding(f"backend {name}", found, f"it does not load: {type(error).__name__}: {error}")
 
 
 def _spark() -> Finding:

@@ -427,7 +427,7 @@ def reason(sample: Mapping[str, Any], most: int | None = None) -> str:
         return f"killed at the memory limit of {cell['memory_bytes'] / 1e6:,.0f} MB{where}"
     if sample["outcome"] == "timeout":
         if sample["died_in"] == "exit":
-            return "its process did not end after the write: a thread or a process of the library kept it"
+            return "its process did not end after the write, as with a thread that the library left"
         return f"not done when its time was up{where}"
     how = (
         f"died by {sample['signal']}{where}"

@@ -237,6 +237,8 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     wrong = _report(console, finished)
+    if finished.error is not None:
+        fail("race", f"{finished.error}: the report covers the races before")
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)
     if wrong:

@@ -314,6 +314,8 @@ def trend(places: Sequence[float], logarithms: Sequence[float], *factors: Sequen
     Returns:
         The trend; None where the samples do not tell one from the factors and chance.
     """
+    if len(set(places)) < _FEWEST_TO_TELL_APART:
+        return None
     levels = [np.asarray(places)[:, None], *map(_indicators, factors)]
     others = np.column_stack([np.ones(len(places)), *levels[1:]])
     design = np.column_stack([levels[0], others])

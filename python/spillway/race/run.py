@@ -294,10 +294,12 @@ class Finished:
     Attributes:
         folder: The run's folder.
         interrupted: Ctrl-C, or its cost, ended it before all races were run.
+        error: What else did; None if nothing did.
     """
 
     folder: Path
     interrupted: bool
+    error: str | None = None
 
 
 def hold_races(  # noqa: PLR0913 - options, by keyword only
@@ -387,7 +389,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             done=DoneTables(progress),
         )
         cleanup.callback(race.done.remove)
-        return Finished(folder, _run_all(race, folder, able, options, progress, real_s3))
+        return _run_all(race, folder, able, options, progress, real_s3)
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -403,8 +405,8 @@ def _run_all(  # noqa: PLR0913, PLR0917 - what a run is made of
     options: Options,
     progress: Progress,
     real_s3: RealS3 | None,
-) -> bool:
-    """Run all cells in their order; return True if the run was interrupted, or cost more than was said."""
+) -> Finished:
+    """Run all cells in their order, until the run is interrupted, fails, or costs more than was said."""
     slots = list(schedule(cells, blocks=options.samples, seed=options.seed))
     progress.racing(slots)
     try:
@@ -414,17 +416,17 @@ def _run_all(  # noqa: PLR0913, PLR0917 - what a run is made of
             SCHEMA.append(folder / RACES, record)
             progress.ended(slot, record)
             if real_s3 is not None and real_s3.is_enough(slot.cell, record):
-                return True
+                return Finished(folder, interrupted=True)
     except KeyboardInterrupt:
-        return True
+        return Finished(folder, interrupted=True)
     except (SpillwayError, OSError) as error:
+        # The races before it are there to be reported.
         if not (folder / RACES).exists():
             raise
-        progress.say(f"no further race: {error}")
-        return True
+        return Finished(folder, interrupted=False, error=str(error))
     finally:
         progress.stop()
-    return False
+    return Finished(folder, interrupted=False)
 
 
 def _record(race: Race, slot: Slot[Cell]) -> RaceRecord:

@@ -185,7 +185,8 @@ def refuse_lost_types(path: Path, file: pq.ParquetFile) -> None:
     lines = map(_VARIANT.match, str(file.schema).splitlines())
     kinds += [(line[1], "Variant") for line in lines if line is not None]
     for name, kind in kinds:
-        if kind in _BYTES_ALONE and name.rpartition(".")[2] not in known:
+        # Of a nested column, the path ends with the name of its field.
+        if kind in _BYTES_ALONE and not known & {name, name.rpartition(".")[2]}:
             raise SchemaError(
                 f"{path}: column {name} is {kind}, and would be written as bytes: keep its row groups with "
                 f"--copy-row-groups",

@@ -76,7 +76,7 @@ class FileOutput:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Complete the file at the end of a block, unless another one has appeared in its place meanwhile."""
+        """Complete the file at the end of a block, unless another one has appeared there until then."""
         with self.writer:
             yield
             if self._job.output != "-":

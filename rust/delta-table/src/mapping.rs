@@ -8,7 +8,7 @@ mod written;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use arrow_schema::{Field, Fields};
+use arrow_schema::{DataType, Field, Fields};
 use delta_commit::actions::{Add, Metadata, Protocol};
 use delta_commit::schema::{SchemaFacts, check_mapped_schema, check_schema};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
@@ -40,6 +40,31 @@ pub enum Mapping {
     Name,
     /// By their ids.
     Id,
+}
+
+/// The name of the column, or of a field below it, for which several fields may stand.
+fn doubtful<'a>(fields: &Fields, column: &'a TableColumn) -> Option<&'a str> {
+    match Mapping::None.place(fields, column) {
+        Some(place) => doubtful_below(fields[place].data_type(), &column.kind),
+        None => (alike(fields, &column.name).len() > 1).then_some(column.name.as_str()),
+    }
+}
+
+fn doubtful_below<'a>(found: &DataType, kind: &'a ColumnType) -> Option<&'a str> {
+    match (found, kind) {
+        (DataType::Struct(fields), ColumnType::Struct(columns)) => {
+            columns.iter().find_map(|column| doubtful(fields, column))
+        }
+        (DataType::List(element) | DataType::LargeList(element), ColumnType::Array(kind, _)) => {
+            doubtful_below(element.data_type(), kind)
+        }
+        (DataType::Map(entries, _), ColumnType::Map(key, value, _)) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => doubtful_below(fields[0].data_type(), key)
+                .or_else(|| doubtful_below(fields[1].data_type(), value)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The places of fields whose names are this one, regardless of case.
@@ -171,20 +196,21 @@ impl Mapping {
         }
     }
 
-    /// Refuses a file whose columns cannot be found, since it has no ids, or several of one name in other cases.
+    /// Refuses a file in which these columns cannot be found, since it has no ids, or several of one name in other cases.
     ///
     /// # Errors
     /// [`TableError::Malformed`], as the protocol asks for.
-    pub(crate) fn check_file(self, fields: &Fields, columns: &[TableColumn], path: &str) -> Result<()> {
-        let has = |name: &str| fields.iter().any(|field| field.name() == name);
+    pub(crate) fn check_file<'a>(
+        self,
+        fields: &Fields,
+        mut columns: impl Iterator<Item = &'a TableColumn>,
+        path: &str,
+    ) -> Result<()> {
         if self == Self::None
-            && let Some(column) = columns
-                .iter()
-                .find(|column| !has(&column.name) && alike(fields, &column.name).len() > 1)
+            && let Some(name) = columns.find_map(|column| doubtful(fields, column))
         {
             return Err(TableError::Malformed(format!(
-                "{path}: the file has several columns whose names differ from {:?} in case alone",
-                column.name
+                "{path}: the file has several columns whose names differ from {name:?} in case alone"
             )));
         }
         if self != Self::Id || fields.iter().any(|field| field_id(field).is_some()) {

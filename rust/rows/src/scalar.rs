@@ -311,7 +311,7 @@ fn has_decimals(number: &str) -> bool {
 
 #[inline]
 fn nearest_float<T: Width>(number: &str) -> Result<T, Misfit> {
-    // Not by way of a double, which would round twice.
+    // A single is not made by way of a double, which would round twice. A half is: it has no parser of its own.
     let nearest = T::parse(number);
     let finite = nearest.filter(|nearest| nearest.wide().is_finite());
     finite.ok_or_else(|| too_large_a_float::<T>(number))

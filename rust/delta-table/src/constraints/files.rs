@@ -115,14 +115,23 @@ fn nullable(column: &TableColumn) -> TableColumn {
     }
 }
 
-/// Returns true unless the counts of nulls say that a file has none where the column allows none.
+/// Returns true unless the counts of nulls say that a file has none where the column allows none. There are none of lists
+/// and maps, so that those are read.
 fn may_break(column: &TableColumn, counts: &Value) -> bool {
     let count = counts.get(&column.name).unwrap_or(&Value::Null);
     let below = match &column.kind {
         ColumnType::Struct(fields) => fields.iter().any(|field| may_break(field, count)),
         _ => false,
     };
-    below || !column.nullable && count.as_i64() != Some(0)
+    below || !column.nullable && !counts_none(count)
+}
+
+/// Returns true if a count of nulls is zero. A field of a struct is null wherever the struct is.
+fn counts_none(count: &Value) -> bool {
+    match count {
+        Value::Object(fields) => fields.values().any(counts_none),
+        count => count.as_i64() == Some(0),
+    }
 }
 
 /// The path of a column, or of a field below it, that allows no null and has one, and the first row where. `above` says

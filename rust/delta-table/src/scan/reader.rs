@@ -91,9 +91,13 @@ impl FileReader {
             Ok((file, metadata, options))
         };
         let (file, metadata, options) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
+        let filters = plan.filters.each.iter();
+        let asked = filters.flat_map(|filter| columns_of(&plan.snapshot, filter));
+        let stored = plan.columns.iter().chain(asked);
+        let stored = stored.filter(|column| !plan.snapshot.is_partition_column(column));
         plan.snapshot
             .mapping
-            .check_file(metadata.schema().fields(), &plan.columns, &add.path)?;
+            .check_file(metadata.schema().fields(), stored, &add.path)?;
         // Some writers store partition columns too: the log says what their values are.
         let places = plan.places(metadata.schema().fields());
         let sources = sources(plan, &add, &places)?;
