@@ -196,7 +196,7 @@ impl Mapping {
         }
     }
 
-    /// Refuses a file in which these columns cannot be found, since it has no ids, or several of one name in other cases.
+    /// Refuses a file in which these columns cannot be found: it has no ids, or several of one name in other cases.
     ///
     /// # Errors
     /// [`TableError::Malformed`], as the protocol asks for.

@@ -92,8 +92,8 @@ impl FileReader {
         };
         let (file, metadata, options) = opened().map_err(|error| of_file(&add, plan.advice, error))?;
         let filters = plan.filters.each.iter();
-        let asked = filters.flat_map(|filter| columns_of(&plan.snapshot, filter));
-        let stored = plan.columns.iter().chain(asked);
+        let compared = filters.flat_map(|filter| columns_of(&plan.snapshot, filter));
+        let stored = plan.columns.iter().chain(compared);
         let stored = stored.filter(|column| !plan.snapshot.is_partition_column(column));
         plan.snapshot
             .mapping
