@@ -115,8 +115,8 @@ fn nullable(column: &TableColumn) -> TableColumn {
     }
 }
 
-/// Returns true unless the counts of nulls say that a file has none where the column allows none. Lists and maps have no
-/// counts, so that they are read.
+/// Returns true unless the counts of nulls say that a file has none where the column allows none. Lists and maps have
+/// no counts, so that they are read.
 fn may_break(column: &TableColumn, counts: &Value) -> bool {
     let count = counts.get(&column.name).unwrap_or(&Value::Null);
     let below = match &column.kind {
