@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,8 +14,6 @@ from spillway.delta import AddFile
 from spillway.errors import DeltaError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spillway.delta import Table
 
 INNER = pa.struct({"Depth": pa.int64()})
@@ -23,11 +22,9 @@ SCHEMA = pa.schema({"userId": pa.int64(), "v": pa.string(), "of": INNER})
 
 def take_over(table: Table, name: str, rows: pa.Table) -> None:
     """Add a file to a table whatever its columns are called."""
-    path = f"{table.path}/{name}"
+    path = Path(table.path) / name
     pq.write_table(rows, path, row_group_size=1)
-    with open(path, "rb") as file:  # noqa: PTH123 - its size
-        size = file.seek(0, 2)
-    table.commit(adds=[AddFile(name, size)])
+    table.commit(adds=[AddFile(name, path.stat().st_size)])
 
 
 @pytest.fixture
