@@ -16,7 +16,6 @@ use parquet_encode::bloom::BLOCK_BYTES;
 
 pub(crate) use flat::{Preserved, all_texts, is_flat};
 
-use flat::FlatEncoder;
 use nested::NestedEncoder;
 
 use crate::choose::Choice;
@@ -59,15 +58,18 @@ pub(crate) fn encoder(
     let field = &schema.encoded.fields()[field];
     let leaf = |(leaf, choice): (usize, &Choice)| {
         let leaf = first_leaf + leaf;
-        let mut encoder = FlatEncoder::new(schema.parquet.column(leaf), *choice, options, pages.chunk(leaf));
-        if let Some(preserved) = preserved.next().flatten() {
-            encoder.adopt(preserved);
-        }
-        encoder
+        let preserved = preserved.next().flatten();
+        flat::leaf_encoder(
+            schema.parquet.column(leaf),
+            *choice,
+            preserved,
+            options,
+            pages.chunk(leaf),
+        )
     };
     let mut leaves: Vec<_> = choices.iter().enumerate().map(leaf).collect();
     match leaves.pop() {
-        Some(only) if leaves.is_empty() && is_flat(field.data_type()) => Box::new(only),
+        Some(only) if leaves.is_empty() && is_flat(field.data_type()) => only,
         last => {
             leaves.extend(last);
             Box::new(NestedEncoder::new(Arc::clone(field), leaves))

@@ -1,7 +1,7 @@
 //! The dictionary of byte arrays and fixed-size binary.
 
 use super::keys::{DictionaryKey, KeyMap, map_keys};
-use super::{BATCH, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
+use super::{BATCH, Dictionary, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
 use crate::byte_arrays::{ByteArrays, Head, head_of};
 use crate::cpu::dispatch;
 
@@ -42,6 +42,40 @@ pub struct ByteDictionary {
     table: EntryTable,
 }
 
+impl Dictionary for ByteDictionary {
+    fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    fn page(&self) -> &[u8] {
+        &self.page
+    }
+
+    fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
+        let order = rank::by_frequency(indices, self.len());
+        let (page, entries) = (std::mem::take(&mut self.page), self.entries.split_off(1));
+        self.page.reserve(page.len());
+        self.table.reset(self.table.slots.len());
+        for (number, index) in (1..).zip(&order) {
+            let mut entry = entries[*index as usize];
+            self.page
+                .extend_from_slice(&entry.len.to_le_bytes()[..self.prefix]);
+            let start = self.page.len() as u32;
+            self.page.extend_from_slice(entry.bytes(&page));
+            entry.start = start;
+            self.entries.push(entry);
+            self.table.put(entry.tag, number);
+        }
+        let places = rank::places(&order);
+        rank::rename(indices, &places);
+        map.rename(&places);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.page.len() + size_of_val(self.entries.as_slice()) + self.table.memory_bytes()
+    }
+}
+
 impl ByteDictionary {
     /// A dictionary of `BYTE_ARRAY` values.
     #[must_use]
@@ -76,24 +110,6 @@ impl ByteDictionary {
         self.limits
     }
 
-    /// The number of entries.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len() - 1
-    }
-
-    /// Returns true if there are no entries.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The body of the dictionary page, PLAIN.
-    #[must_use]
-    pub fn page(&self) -> &[u8] {
-        &self.page
-    }
-
     /// The values, in the order of their indices.
     #[must_use]
     pub fn entries(&self) -> Entries<'_> {
@@ -101,38 +117,6 @@ impl ByteDictionary {
             page: &self.page,
             entries: &self.entries[1..],
         }
-    }
-
-    /// The memory that was written. Vectors hold up to twice as much, which the operating system gives when it is used.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.page.len() + size_of_val(self.entries.as_slice()) + self.table.memory_bytes()
-    }
-
-    /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
-    /// `map`.
-    ///
-    /// # Panics
-    ///
-    /// If an index names no entry.
-    pub fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
-        let order = rank::by_frequency(indices, self.len());
-        let (page, entries) = (std::mem::take(&mut self.page), self.entries.split_off(1));
-        self.page.reserve(page.len());
-        self.table.reset(self.table.slots.len());
-        for (number, index) in (1..).zip(&order) {
-            let mut entry = entries[*index as usize];
-            self.page
-                .extend_from_slice(&entry.len.to_le_bytes()[..self.prefix]);
-            let start = self.page.len() as u32;
-            self.page.extend_from_slice(entry.bytes(&page));
-            entry.start = start;
-            self.entries.push(entry);
-            self.table.put(entry.tag, number);
-        }
-        let places = rank::places(&order);
-        rank::rename(indices, &places);
-        map.rename(&places);
     }
 
     /// Appends the index of each value, adding those that are new.

@@ -72,6 +72,31 @@ impl Default for DictionaryLimits {
     }
 }
 
+/// What dictionaries of all types share.
+pub trait Dictionary {
+    /// The number of entries.
+    fn len(&self) -> usize;
+
+    /// Returns true if there are no entries.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The body of the dictionary page, PLAIN.
+    fn page(&self) -> &[u8];
+
+    /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
+    /// `map`.
+    ///
+    /// # Panics
+    ///
+    /// If an index names no entry.
+    fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap);
+
+    /// The memory that was written. Vectors hold up to twice as much, which the operating system gives when it is used.
+    fn memory_bytes(&self) -> usize;
+}
+
 /// An open-addressing table of entry numbers; 0 is a free slot. A value's home slot is given by the highest bits of its
 /// 32-bit hash.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The dictionary of integers and floats.
 
 use super::keys::{DictionaryKey, KeyMap, map_keys};
-use super::{BATCH, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
+use super::{BATCH, Dictionary, DictionaryLimits, EntryTable, Indices, MOST_PROBES, hash, rank};
 use crate::cpu::dispatch;
 use crate::fixed::{Fixed, as_bytes};
 
@@ -61,58 +61,16 @@ pub struct NumberDictionary<T> {
     window: ValueWindow,
 }
 
-impl<T: Word> NumberDictionary<T> {
-    /// An empty dictionary.
-    #[must_use]
-    pub fn new(limits: DictionaryLimits) -> Self {
-        Self {
-            limits: limits.within_format(),
-            entries: vec![T::ZERO],
-            table: EntryTable::new(),
-            window: ValueWindow::default(),
-        }
-    }
-
-    /// The number of entries.
-    #[must_use]
-    pub fn len(&self) -> usize {
+impl<T: Word> Dictionary for NumberDictionary<T> {
+    fn len(&self) -> usize {
         self.entries.len() - 1
     }
 
-    /// Returns true if there are no entries.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The values, in the order of their indices.
-    #[must_use]
-    pub fn entries(&self) -> &[T] {
-        &self.entries[1..]
-    }
-
-    /// The body of the dictionary page, PLAIN.
-    #[must_use]
-    pub fn page(&self) -> &[u8] {
+    fn page(&self) -> &[u8] {
         as_bytes(self.entries())
     }
 
-    /// The memory that was written. A vector holds up to twice as much, which the operating system gives when it is
-    /// used.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(self.entries.as_slice())
-            + self.table.memory_bytes()
-            + self.window.slots.capacity() * size_of::<u32>()
-    }
-
-    /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
-    /// `map`.
-    ///
-    /// # Panics
-    ///
-    /// If an index names no entry.
-    pub fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
+    fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap) {
         let order = rank::by_frequency(indices, self.len());
         let entries = self.entries.split_off(1);
         self.table.reset(self.table.slots.len());
@@ -125,6 +83,31 @@ impl<T: Word> NumberDictionary<T> {
         let places = rank::places(&order);
         rank::rename(indices, &places);
         map.rename(&places);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of_val(self.entries.as_slice())
+            + self.table.memory_bytes()
+            + self.window.slots.capacity() * size_of::<u32>()
+    }
+}
+
+impl<T: Word> NumberDictionary<T> {
+    /// An empty dictionary.
+    #[must_use]
+    pub fn new(limits: DictionaryLimits) -> Self {
+        Self {
+            limits: limits.within_format(),
+            entries: vec![T::ZERO],
+            table: EntryTable::new(),
+            window: ValueWindow::default(),
+        }
+    }
+
+    /// The values, in the order of their indices.
+    #[must_use]
+    pub fn entries(&self) -> &[T] {
+        &self.entries[1..]
     }
 
     /// Appends the index of each value, adding those that are new.

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::{as_offsets, as_views, byte_arrays, decoded, strings};
 use crate::byte_arrays::{ByteArrays, FixedSize, Offsets, Views};
-use crate::dictionary::{ByteDictionary, DictionaryLimits, Indices, KeyMap, NumberDictionary, UsedEntries};
+use crate::dictionary::{
+    ByteDictionary, Dictionary, DictionaryLimits, Indices, KeyMap, NumberDictionary, UsedEntries,
+};
 
 const NO_LIMITS: DictionaryLimits = DictionaryLimits {
     entries: usize::MAX,

@@ -12,7 +12,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 
 use super::{byte_arrays, with_bitmap};
-use crate::dictionary::{ByteDictionary, DictionaryLimits};
+use crate::dictionary::{ByteDictionary, Dictionary, DictionaryLimits};
 use crate::levels::encode_validity;
 use crate::page_header::{Encoding, PageContent, PageHeader, TooLarge};
 use crate::rle::{encode_indices_in, index_width};

@@ -6,19 +6,19 @@ mod bytes;
 mod contest;
 mod cuts;
 mod decide;
+mod dictionary;
 mod geometries;
 mod hashes;
 mod heads;
-mod indexed;
 mod levels;
 mod numbers;
-mod page;
 mod page_index;
 mod piece;
 mod preserved;
 mod ranges;
 mod run;
 mod source;
+mod values;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use parquet::basic::{Encoding, LogicalType, Type};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+use parquet_encode::dictionary::{ByteDictionary, NumberDictionary};
 use parquet_encode::page_header::{Encoding as PageEncoding, PageContent};
 
 pub(crate) use preserved::{Preserved, all_texts};
@@ -48,15 +49,34 @@ use bools::Bools;
 use bytes::{ByteMeaning, ByteValues};
 use contest::Contest;
 use cuts::Cuts;
+use dictionary::DictionaryEncoder;
 use geometries::Geometries;
 use levels::PageLevels;
 use numbers::{IntegerOrder, Numbers};
-use page::PageValues;
+use piece::Piece;
 use run::Run;
-use source::Scratch;
+use source::{RunValues, Scratch};
+use values::ValueEncoder;
 
-/// Encodes one leaf column of one row group.
-pub(super) struct FlatEncoder {
+/// Encodes one leaf column of one row group, given the levels of its slots.
+pub(super) trait LeafEncoder: FieldEncoder {
+    /// Returns true if validity bits are all the levels that there are.
+    fn has_bits_for_levels(&self) -> bool;
+
+    /// Encodes the rows of a run, whose slots are those of `array`, null where `nulls` says so.
+    ///
+    /// The array comes from [`plain_values`]; `levels` may be left out where [`Self::has_bits_for_levels`].
+    fn write_run(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        levels: Option<RunLevels<'_>>,
+        rows: usize,
+    ) -> Result<()>;
+}
+
+/// Encodes one leaf column of one row group, of one physical type.
+struct FlatEncoder<V: ValueEncoder> {
     column: ColumnDescPtr,
     page_bytes: usize,
     budget: Budget,
@@ -64,7 +84,11 @@ pub(super) struct FlatEncoder {
     dictionary_bytes: usize,
     filter: Option<Filter>,
     geometries: Option<Geometries>,
-    values: Box<dyn PageValues>,
+    values: V,
+    /// The dictionary that values go through, while pages get indices.
+    dictionary: Option<DictionaryEncoder<V::Dictionary>>,
+    /// The dictionary of earlier pages, once values go without.
+    ended: Option<DictionaryEncoder<V::Dictionary>>,
     levels: PageLevels,
     page: Count,
     scratch: Scratch,
@@ -99,104 +123,100 @@ enum PageEnd {
     Chunk,
 }
 
-impl FlatEncoder {
-    pub fn new(
+/// An encoder of a leaf column's physical type.
+///
+/// Its dictionary begins with those that rows come with, if a dictionary was chosen and has room for them.
+pub(super) fn leaf_encoder(
+    column: ColumnDescPtr,
+    mut choice: Choice,
+    preserved: Option<Preserved>,
+    options: &WriterOptions,
+    pages: ChunkPages,
+) -> Box<dyn LeafEncoder> {
+    choice.limits.bytes = match options.memory_limit {
+        None => options.dictionary_page_bytes,
+        Some(_) => choice.limits.bytes.min(options.dictionary_page_bytes),
+    };
+    let has_memory_limit = options.budget.dictionaries.is_some();
+    let limits = choice.dictionary.then_some(choice.limits);
+    let preserved = limits.and_then(|limits| preserved?.within(limits, has_memory_limit));
+    if preserved.is_some() {
+        choice.trial = None;
+        choice.reason = Some(Reason::Given);
+    }
+    let (encoding, undecided) = (page_encoding(choice.encoding), choice.trial.is_some());
+    let order = if is_unsigned(&column) {
+        IntegerOrder::Unsigned
+    } else {
+        IntegerOrder::Signed
+    };
+    let (meaning, width) = (meaning(&column), width(&column));
+    macro_rules! encoder {
+        ($values:expr, $dictionary:expr) => {
+            Box::new(FlatEncoder::new(
+                column,
+                ($values, $dictionary),
+                choice,
+                options,
+                pages,
+            ))
+        };
+    }
+    macro_rules! numbers {
+        ($type:ty) => {{
+            let dictionary = limits.map(NumberDictionary::new).map(DictionaryEncoder::new);
+            encoder!(Numbers::<$type>::new(order, encoding), dictionary)
+        }};
+    }
+    match column.physical_type() {
+        Type::BOOLEAN => encoder!(Bools::new(encoding), None),
+        Type::INT32 => numbers!(i32),
+        Type::INT64 => numbers!(i64),
+        Type::FLOAT => numbers!(f32),
+        Type::DOUBLE => numbers!(f64),
+        Type::BYTE_ARRAY => {
+            let empty = || limits.map(ByteDictionary::new).map(DictionaryEncoder::new);
+            let dictionary = preserved.map(DictionaryEncoder::preserved).or_else(empty);
+            encoder!(ByteValues::new(meaning, None, encoding, undecided), dictionary)
+        }
+        Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
+            let dictionary = limits.map(ByteDictionary::fixed_size).map(DictionaryEncoder::new);
+            encoder!(
+                ByteValues::new(meaning, Some(width), encoding, undecided),
+                dictionary
+            )
+        }
+    }
+}
+
+impl<V: ValueEncoder> FlatEncoder<V> {
+    fn new(
         column: ColumnDescPtr,
-        mut choice: Choice,
+        (values, dictionary): (V, Option<DictionaryEncoder<V::Dictionary>>),
+        choice: Choice,
         options: &WriterOptions,
         pages: ChunkPages,
     ) -> Self {
-        choice.limits.bytes = match options.memory_limit {
-            None => options.dictionary_page_bytes,
-            Some(_) => choice.limits.bytes.min(options.dictionary_page_bytes),
-        };
-        let values = page_values(&column, choice);
-        let account = Account::new(&column, has_order(&column));
         Self {
             levels: PageLevels::new(&column, options.budget.page_rows),
             filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
             geometries: Geometries::of(&column).filter(|_| pages.has_statistics()),
+            account: Account::new(&column, has_order(&column)),
             column,
             page_bytes: options.page_bytes,
             budget: options.budget,
             dictionary_bytes: options.dictionary_page_bytes,
             values,
+            dictionary,
+            ended: None,
             page: Count::default(),
             scratch: Scratch::default(),
             pages,
-            account,
             index_widths: [None; WHOLE_BYTES.len()],
             choice,
             contest: None,
             cuts: options.chunk_sizes.map(Cuts::new),
         }
-    }
-
-    /// Begins with the dictionaries that rows come with, if a dictionary was chosen and has room for them.
-    pub fn adopt(&mut self, preserved: Preserved) {
-        let choice = self.choice;
-        let preserved = preserved.within(choice.limits, self.budget.dictionaries.is_some());
-        if let Some(preserved) = preserved.filter(|_| choice.dictionary) {
-            self.values.adopt(preserved);
-            self.choice.trial = None;
-            self.choice.reason = Some(Reason::Given);
-            self.values.set_fallback_encoding(page_encoding(choice.encoding));
-        }
-    }
-
-    /// Returns true if validity bits are all the levels that there are.
-    pub fn has_bits_for_levels(&self) -> bool {
-        self.levels.are_bits()
-    }
-
-    /// Encodes the rows of a run, whose slots are those of `array`, null where `nulls` says so.
-    ///
-    /// The array comes from [`plain_values`]; `levels` may be left out where [`Self::has_bits_for_levels`].
-    pub fn write_run(
-        &mut self,
-        array: &ArrayRef,
-        nulls: Option<&NullBuffer>,
-        levels: Option<RunLevels<'_>>,
-        rows: usize,
-    ) -> Result<()> {
-        let data = array.to_data();
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let width = width(&self.column);
-        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        let values = if nulls.map_or(0, NullBuffer::null_count) == data.len() {
-            None
-        } else {
-            let physical = (self.column.physical_type(), width);
-            Some(source::values(&data, physical, &mut scratch)?)
-        };
-        if let Some(values) = &values {
-            // Under a limit, room is made as values come: rows of lists may have many or none.
-            let present = data.len() - nulls.map_or(0, NullBuffer::null_count);
-            let room = if self.budget.is_limited() {
-                0
-            } else {
-                rows.min(present).min(self.budget.page_rows - self.page.rows)
-            };
-            self.values.begin(values, room);
-        }
-        if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
-            let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
-            hashes::insert(filter, (values, halves), nulls, data.len());
-        }
-        if let (Some(geometries), Some(values)) = (&mut self.geometries, &values) {
-            geometries.add(values, nulls, data.len());
-        }
-        let written = self.write_rows(&Run {
-            values: values.as_ref(),
-            nulls,
-            levels,
-            rows,
-        });
-        drop(values);
-        if !self.budget.is_limited() {
-            self.scratch = scratch;
-        }
-        written
     }
 
     fn write_rows(&mut self, run: &Run<'_>) -> Result<()> {
@@ -225,7 +245,7 @@ impl FlatEncoder {
             let piece = run.piece(start, room);
             let valid = piece.valid();
             let taken = match run.values.filter(|_| valid > 0) {
-                Some(values) => self.values.append(values, piece)?,
+                Some(values) => self.values.append(values, piece, self.dictionary.as_mut())?,
                 None => 0,
             };
             let full = run.values.is_some() && taken < valid;
@@ -239,7 +259,7 @@ impl FlatEncoder {
             if full {
                 // The page so far keeps its indices; the rest of the chunk does without.
                 self.finish_page(PageEnd::Page)?;
-                self.values.fall_back();
+                self.fall_back();
                 if self.choice.dictionary {
                     self.choice.reason = Some(Reason::Full);
                 }
@@ -258,13 +278,25 @@ impl FlatEncoder {
         let room = self.value_room();
         let fitting = run.values.filter(|_| rows > 0).map_or(rows, |values| {
             let piece = run.piece(start, rows);
-            let slots = self.values.fitting(values, piece, room);
+            let slots = self.slots_fitting(values, piece, room);
             run.rows_before(start, rows, piece.start + slots)
         });
         if self.page.rows == 0 {
             fitting.max(1)
         } else {
             fitting
+        }
+    }
+
+    /// The number of slots of a piece that the page takes until its values fill `room` bytes. Until the encoding is
+    /// decided, it must have room for them with a dictionary and without.
+    fn slots_fitting(&self, values: &RunValues<'_>, piece: Piece<'_>, room: usize) -> usize {
+        let indexed = self.dictionary.as_ref();
+        let without = || self.values.fitting(values, piece, room, indexed);
+        match indexed.map(|indexed| piece.rows_with(indexed.room(room))) {
+            Some(rows) if self.choice.trial.is_none() => rows,
+            Some(rows) => rows.min(without()),
+            None => without(),
         }
     }
 
@@ -291,7 +323,11 @@ impl FlatEncoder {
         let piece = run.piece(start, rows);
         let rows = run.rows_before(start, rows, piece.start + piece.rows_with(taken));
         let kept = run.piece(start, rows).valid();
-        self.values.drop_last(taken - kept);
+        // Only a dictionary takes fewer values than it is given.
+        if let Some(indexed) = &mut self.dictionary {
+            let dropped = indexed.drop_last(taken - kept);
+            self.values.dropped(&indexed.dictionary, &dropped);
+        }
         (rows, kept)
     }
 
@@ -308,7 +344,10 @@ impl FlatEncoder {
 
     /// Chooses the least width of the page's indices in bits: whole bytes where those compress better, else 0.
     fn index_width(&mut self) -> Result<u8> {
-        let width = self.values.index_width().unwrap_or_default();
+        let Some(indexed) = &self.dictionary else {
+            return Ok(0);
+        };
+        let width = indexed.width();
         let Some(class) = WHOLE_BYTES.iter().position(|(widths, _)| widths.contains(&width)) else {
             return Ok(0);
         };
@@ -324,10 +363,10 @@ impl FlatEncoder {
         let size = |width| {
             self.pages.compressed_size_of(&mut |out| {
                 self.page.begin(start, &self.levels, out);
-                self.values.encode_indices(width, start, out);
+                indexed.encode_from(start, width, out);
             })
         };
-        let certain = class == 0 && self.values.suit_bytes(start);
+        let certain = class == 0 && indexed.suits_bytes(start);
         let width = if certain || size(whole_bytes)? < size(0)? {
             whole_bytes
         } else {
@@ -337,14 +376,27 @@ impl FlatEncoder {
         Ok(width)
     }
 
+    /// Dictionary fallback: goes on without the dictionary. The page must be empty.
+    fn fall_back(&mut self) {
+        if let Some(mut indexed) = self.dictionary.take() {
+            indexed.end();
+            self.ended = Some(indexed);
+        }
+    }
+
+    /// The body of the dictionary page and how many entries it has.
+    fn dictionary_page(&self) -> Option<(&[u8], usize)> {
+        self.dictionary.as_ref().or(self.ended.as_ref())?.page()
+    }
+
     /// Gives up a dictionary that lately cost more than it saved.
     fn watch(&mut self, values: usize, page_bytes: u64) {
-        let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
+        let dictionary = self.dictionary_page().map_or(0, |(page, _)| page.len());
         let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX);
         let contest = self.contest.as_mut();
         if contest.is_some_and(|contest| contest.is_lost(values, page_bytes, dictionary)) {
             self.contest = None;
-            self.values.fall_back();
+            self.fall_back();
             self.choice.reason = Some(Reason::Outweighed);
         }
     }
@@ -357,13 +409,21 @@ impl FlatEncoder {
         self.decide(end)?;
         let index_width = self.index_width()?;
         let before = self.pages.bytes();
-        let Self { values, levels, .. } = self;
+        let Self {
+            values,
+            dictionary,
+            levels,
+            ..
+        } = self;
         let mut encoding = PageEncoding::Plain;
         // A contest weighs each page.
         let is_weighed = self.contest.is_some();
         self.pages.add(is_weighed, &mut |out| {
             levels.encode(entries, nulls, out);
-            encoding = values.encode(index_width, out);
+            encoding = match dictionary {
+                Some(indexed) if indexed.encode(index_width, out) => PageEncoding::RleDictionary,
+                _ => values.encode(out),
+            };
             PageContent::Data {
                 values: entries,
                 encoding,
@@ -372,9 +432,13 @@ impl FlatEncoder {
         if encoding == PageEncoding::Plain && self.column.max_rep_level() > 0 {
             // A page without values had no dictionary to name yet. Spark's vectorized reader fails when one with
             // indices follows it in a column that repeats.
-            self.values.fall_back();
+            self.fall_back();
         }
-        let (facts, histograms) = (self.values.finish(), self.levels.histograms(entries, nulls));
+        let facts = self.values.finish(self.dictionary.as_mut());
+        if let Some(indexed) = &mut self.dictionary {
+            indexed.finish();
+        }
+        let histograms = self.levels.histograms(entries, nulls);
         let indexes = self.account.memory_bytes();
         self.account
             .note_page((encoding, &facts), self.page, &histograms)?;
@@ -383,40 +447,6 @@ impl FlatEncoder {
         self.page = Count::default();
         self.watch(entries - nulls, self.pages.bytes() - before);
         Ok(())
-    }
-}
-
-/// Values of the column's physical type, in the encodings that were chosen.
-fn page_values(column: &ColumnDescriptor, choice: Choice) -> Box<dyn PageValues> {
-    let limits = choice.dictionary.then_some(choice.limits);
-    let encoding = page_encoding(choice.encoding);
-    let undecided = choice.trial.is_some();
-    let order = if is_unsigned(column) {
-        IntegerOrder::Unsigned
-    } else {
-        IntegerOrder::Signed
-    };
-    match column.physical_type() {
-        Type::BOOLEAN => Box::new(Bools::new(encoding)),
-        Type::INT32 => Box::new(Numbers::<i32>::new(order, limits, encoding, undecided)),
-        Type::INT64 => Box::new(Numbers::<i64>::new(order, limits, encoding, undecided)),
-        Type::FLOAT => Box::new(Numbers::<f32>::new(order, limits, encoding, undecided)),
-        Type::DOUBLE => Box::new(Numbers::<f64>::new(order, limits, encoding, undecided)),
-        Type::BYTE_ARRAY => Box::new(ByteValues::new(
-            meaning(column),
-            None,
-            limits,
-            (encoding, undecided),
-        )),
-        Type::FIXED_LEN_BYTE_ARRAY | Type::INT96 => {
-            let width = Some(width(column));
-            Box::new(ByteValues::new(
-                meaning(column),
-                width,
-                limits,
-                (encoding, undecided),
-            ))
-        }
     }
 }
 
@@ -465,7 +495,63 @@ fn page_encoding(encoding: Encoding) -> PageEncoding {
     }
 }
 
-impl FieldEncoder for FlatEncoder {
+impl<V: ValueEncoder> LeafEncoder for FlatEncoder<V> {
+    fn has_bits_for_levels(&self) -> bool {
+        self.levels.are_bits()
+    }
+
+    fn write_run(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        levels: Option<RunLevels<'_>>,
+        rows: usize,
+    ) -> Result<()> {
+        let data = array.to_data();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let width = width(&self.column);
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        let values = if nulls.map_or(0, NullBuffer::null_count) == data.len() {
+            None
+        } else {
+            let physical = (self.column.physical_type(), width);
+            Some(source::values(&data, physical, &mut scratch)?)
+        };
+        if let Some(values) = &values {
+            // Under a limit, room is made as values come: rows of lists may have many or none.
+            let present = data.len() - nulls.map_or(0, NullBuffer::null_count);
+            let room = if self.budget.is_limited() {
+                0
+            } else {
+                rows.min(present).min(self.budget.page_rows - self.page.rows)
+            };
+            match &mut self.dictionary {
+                Some(indexed) => indexed.begin(values, room),
+                None => self.values.reserve(room),
+            }
+        }
+        if let (Some(filter), Some(values)) = (&mut self.filter, &values) {
+            let halves = matches!(self.column.logical_type_ref(), Some(LogicalType::Float16));
+            hashes::insert(filter, (values, halves), nulls, data.len());
+        }
+        if let (Some(geometries), Some(values)) = (&mut self.geometries, &values) {
+            geometries.add(values, nulls, data.len());
+        }
+        let written = self.write_rows(&Run {
+            values: values.as_ref(),
+            nulls,
+            levels,
+            rows,
+        });
+        drop(values);
+        if !self.budget.is_limited() {
+            self.scratch = scratch;
+        }
+        written
+    }
+}
+
+impl<V: ValueEncoder> FieldEncoder for FlatEncoder<V> {
     fn write(&mut self, run: &ArrayRef) -> Result<()> {
         let run = plain_values(run)?;
         self.write_run(&run, nulls(&run).as_ref(), None, run.len())
@@ -474,17 +560,23 @@ impl FieldEncoder for FlatEncoder {
 
     fn preserve(&mut self, _: usize, values: &ArrayRef) -> Result<()> {
         let room = self.value_room();
-        if !self.values.preserve(values, room) {
+        let add = |encoder: &mut Self| {
+            let indexed = encoder.dictionary.as_mut();
+            indexed.is_none_or(|indexed| indexed.preserve(values, room))
+        };
+        if !add(self) {
             // Wider indices would make the page too large.
             self.finish_page(PageEnd::Page)
                 .map_err(|error| in_column(&self.column.path().string(), error))?;
-            self.values.preserve(values, room);
+            add(self);
         }
         Ok(())
     }
 
     fn tracked_bytes(&self) -> usize {
+        let dictionary = self.dictionary.as_ref().or(self.ended.as_ref());
         self.values.memory_bytes()
+            + dictionary.map_or(0, DictionaryEncoder::memory_bytes)
             + self.levels.memory_bytes()
             + self.scratch.memory_bytes()
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
@@ -492,12 +584,14 @@ impl FieldEncoder for FlatEncoder {
     }
 
     fn encoded_bytes(&self) -> u64 {
-        let dictionary = self.values.dictionary().map_or(0, |(page, _)| page.len());
+        let indexed = self.dictionary.as_ref();
+        let dictionary = self.dictionary_page().map_or(0, |(page, _)| page.len());
         let levels = self.levels.pending_bytes(self.page.entries);
-        let with_dictionary = self.values.pending_bytes() + dictionary;
+        let indices = indexed.map_or(0, DictionaryEncoder::pending_bytes);
+        let with_dictionary = indices + self.values.pending_bytes() + dictionary;
         let direct = self.choice.trial.iter().flat_map(|trial| trial.direct);
         let values = direct
-            .map(|encoding| self.values.direct_bytes(page_encoding(*encoding)))
+            .map(|encoding| self.values.direct_bytes(page_encoding(*encoding), indexed))
             .fold(with_dictionary, usize::min);
         self.pages.bytes() + (values + levels) as u64
     }
@@ -509,13 +603,17 @@ impl FieldEncoder for FlatEncoder {
         let Self {
             column,
             values,
+            dictionary,
+            ended,
             pages,
             account,
             filter,
             geometries,
             ..
         } = *self;
-        if let Some((page, entries)) = values.dictionary() {
+        let dictionary = dictionary.or(ended);
+        let page = dictionary.as_ref().and_then(DictionaryEncoder::page);
+        if let Some((page, entries)) = page {
             pages.add(true, &mut |out| {
                 out.extend_from_slice(page);
                 PageContent::Dictionary { entries }
@@ -523,12 +621,13 @@ impl FieldEncoder for FlatEncoder {
         }
         let valid = account.count.entries - account.count.nulls;
         let (has_indices_only, indexes) = (account.has_indices_only(), account.memory_bytes());
-        let mut close = account.close(column, values.as_ref(), values.dictionary().is_some())?;
-        let distinct = match values.dictionary() {
+        let mut close = account.close(column, &values, page.is_some())?;
+        let distinct = match page {
             Some((_, entries)) if has_indices_only => entries,
             _ => valid,
         };
-        let preserved = values.into_preserved();
+        drop(values);
+        let preserved = dictionary.and_then(DictionaryEncoder::into_preserved);
         if let Some(filter) = filter {
             close.bloom_filter = filter.close()?;
         }

@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{DataType, Field, FieldRef};
 
-use super::flat::{self, FlatEncoder};
+use super::flat::{self, LeafEncoder};
 use super::{EncodedChunk, FieldEncoder, in_column, unexpected};
 use crate::error::Result;
 use levels::SlotLevels;
@@ -19,17 +19,17 @@ use levels::SlotLevels;
 /// Encodes the leaves of one nested field of one row group.
 pub(super) struct NestedEncoder {
     field: FieldRef,
-    leaves: Vec<FlatEncoder>,
+    leaves: Vec<Box<dyn LeafEncoder>>,
 }
 
 impl NestedEncoder {
     /// `field` is in its encoded form; `leaves` has an encoder for each of its leaves.
-    pub fn new(field: FieldRef, leaves: Vec<FlatEncoder>) -> Self {
+    pub fn new(field: FieldRef, leaves: Vec<Box<dyn LeafEncoder>>) -> Self {
         Self { field, leaves }
     }
 }
 
-type Leaves<'a> = IterMut<'a, FlatEncoder>;
+type Leaves<'a> = IterMut<'a, Box<dyn LeafEncoder>>;
 
 /// Encodes an array leaf by leaf; `place` holds its levels.
 fn write(field: &Field, array: &ArrayRef, place: &SlotLevels<'_>, leaves: &mut Leaves<'_>) -> Result<()> {
@@ -176,15 +176,15 @@ impl FieldEncoder for NestedEncoder {
     }
 
     fn tracked_bytes(&self) -> usize {
-        self.leaves.iter().map(FieldEncoder::tracked_bytes).sum()
+        self.leaves.iter().map(|leaf| leaf.tracked_bytes()).sum()
     }
 
     fn encoded_bytes(&self) -> u64 {
-        self.leaves.iter().map(FieldEncoder::encoded_bytes).sum()
+        self.leaves.iter().map(|leaf| leaf.encoded_bytes()).sum()
     }
 
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()> {
         let mut leaves = self.leaves.into_iter();
-        leaves.try_for_each(|leaf| Box::new(leaf).close(each))
+        leaves.try_for_each(|leaf| leaf.close(each))
     }
 }

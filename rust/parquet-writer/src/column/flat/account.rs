@@ -8,8 +8,8 @@ use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use parquet_encode::page_header::Encoding as PageEncoding;
 
 use super::levels::{Histograms, PageLevels};
-use super::page::{PageFacts, PageValues};
 use super::page_index::PageIndex;
+use super::values::{PageFacts, ValueEncoder};
 use crate::error::Result;
 
 /// Counts of a page or of a chunk.
@@ -87,7 +87,7 @@ impl Account {
     pub fn close(
         self,
         column: ColumnDescPtr,
-        values: &dyn PageValues,
+        values: &impl ValueEncoder,
         has_dictionary: bool,
     ) -> Result<ColumnCloseResult> {
         let mut mask: Vec<_> = self.encodings.iter().map(|(encoding, _)| *encoding).collect();

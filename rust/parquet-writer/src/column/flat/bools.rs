@@ -5,14 +5,16 @@ use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet_encode::bitmap::Bitmap;
 use parquet_encode::compact::compact_bits;
+use parquet_encode::dictionary::NumberDictionary;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::{plain, stats};
 
+use super::dictionary::DictionaryEncoder;
 use super::numbers::mismatch;
-use super::page::{PageFacts, PageValues};
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::RunValues;
+use super::values::{PageFacts, ValueEncoder};
 use crate::error::Result;
 
 /// Collects the booleans of a page, eight to a byte.
@@ -42,14 +44,18 @@ impl Bools {
     }
 }
 
-impl PageValues for Bools {
-    fn begin(&mut self, _: &RunValues<'_>, _: usize) {}
+/// Booleans get no dictionary; a type is needed all the same.
+type NoDictionary = NumberDictionary<i32>;
+type Indexed = DictionaryEncoder<NoDictionary>;
 
-    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
+impl ValueEncoder for Bools {
+    type Dictionary = NoDictionary;
+
+    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize, _: Option<&Indexed>) -> usize {
         piece.rows_with((page * 8).saturating_sub(self.bits.len()))
     }
 
-    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>, _: Option<&mut Indexed>) -> Result<usize> {
         let RunValues::Bools { bytes, offset } = run else {
             return Err(mismatch());
         };
@@ -71,19 +77,11 @@ impl PageValues for Bools {
         }
     }
 
-    fn drop_last(&mut self, count: usize) {
-        self.bits.truncate(self.bits.len().saturating_sub(count));
+    fn direct_bytes(&self, _: Encoding, _: Option<&Indexed>) -> usize {
+        self.pending_bytes()
     }
 
-    fn rank(&mut self) {}
-
-    fn fall_back(&mut self) {}
-
-    fn index_width(&self) -> Option<u8> {
-        None
-    }
-
-    fn encode(&mut self, _: u8, out: &mut Vec<u8>) -> Encoding {
+    fn encode(&mut self, out: &mut Vec<u8>) -> Encoding {
         let Some(bits) = self.page().filter(|bits| !bits.is_empty()) else {
             return Encoding::Plain;
         };
@@ -95,7 +93,7 @@ impl PageValues for Bools {
         Encoding::Plain
     }
 
-    fn finish(&mut self) -> PageFacts {
+    fn finish(&mut self, _: Option<&mut Indexed>) -> PageFacts {
         let range = self.page().and_then(|bits| stats::bools(&bits));
         if let Some(range) = range.map(|range| (range.min, range.max)) {
             self.ranges.note(range, Some(range));
@@ -106,10 +104,6 @@ impl PageValues for Bools {
             has_bounds: true,
             value_bytes: None,
         }
-    }
-
-    fn dictionary(&self) -> Option<(&[u8], usize)> {
-        None
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {

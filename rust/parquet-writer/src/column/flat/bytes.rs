@@ -2,28 +2,25 @@
 
 use std::cmp::Ordering;
 
-use arrow_array::ArrayRef;
 use parquet::basic::BoundaryOrder;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets, RowRange, Views};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
+use parquet_encode::dictionary::ByteDictionary;
 use parquet_encode::each_width;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::rle::numbers;
 use parquet_encode::stats::{self, Bound, ByteContent, Picked};
 use parquet_encode::{byte_stream_split, delta, plain};
 
-use super::contest::{Neighbours, Repeats};
+use super::dictionary::DictionaryEncoder;
 use super::heads::{BOUND_BYTES, head};
-use super::indexed::{DictionaryEncoder, fall_back, index_capacity};
 use super::numbers::mismatch;
-use super::page::{PageFacts, PageValues};
 use super::piece::{Piece, Skipped, Taker};
-use super::preserved::{Preserved, Standing};
 use super::ranges::Ranges;
 use super::source::RunValues;
+use super::values::{PageFacts, ValueEncoder};
 use crate::error::Result;
 
 /// The meaning of a column's bytes, which decides their order.
@@ -88,13 +85,15 @@ fn half_order(bytes: &[u8]) -> u16 {
     if bits & 0x8000 == 0 { bits | 0x8000 } else { !bits }
 }
 
-/// Collects the values of a page: as indices while there is a dictionary, as their encoding wants them without one.
+/// The dictionary of byte arrays and its indices.
+type Indexed = DictionaryEncoder<ByteDictionary>;
+
+/// Collects the values of a page that have no dictionary as their encoding wants them, and knows the range of all.
 #[derive(Debug)]
 pub(super) struct ByteValues {
     meaning: ByteMeaning,
     /// The size of every value; `None` where they differ.
     width: Option<usize>,
-    indexed: Option<DictionaryEncoder<ByteDictionary>>,
     encoding: Encoding,
     /// The page as it will be written. Lengths that are packed are added when it is finished.
     data: Vec<u8>,
@@ -109,29 +108,16 @@ pub(super) struct ByteValues {
     skipped: Skipped,
     rows: Vec<u32>,
     prefixes: LengthScratch,
-    /// The state of the column's preserved dictionaries, if there are any.
-    standing: Option<Standing>,
     /// True until the first page has decided about the encoding.
     undecided: bool,
 }
 
 impl ByteValues {
-    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
-    /// dictionary and encoding.
-    pub fn new(
-        meaning: ByteMeaning,
-        width: Option<usize>,
-        limits: Option<DictionaryLimits>,
-        (encoding, undecided): (Encoding, bool),
-    ) -> Self {
-        let dictionary = |limits| match width {
-            None => ByteDictionary::new(limits),
-            Some(_) => ByteDictionary::fixed_size(limits),
-        };
+    /// `undecided` if the first page decides about dictionary and encoding.
+    pub fn new(meaning: ByteMeaning, width: Option<usize>, encoding: Encoding, undecided: bool) -> Self {
         Self {
             meaning,
             width,
-            indexed: limits.map(|limits| DictionaryEncoder::new(dictionary(limits))),
             encoding,
             data: Vec::new(),
             lengths: Vec::new(),
@@ -142,7 +128,6 @@ impl ByteValues {
             skipped: Skipped::default(),
             rows: Vec::new(),
             prefixes: LengthScratch::default(),
-            standing: None,
             undecided,
         }
     }
@@ -161,15 +146,11 @@ impl ByteValues {
         }
     }
 
-    fn taker(&mut self) -> (Adding<'_>, &mut Skipped) {
-        let form = self.form();
+    fn taker<'a>(&'a mut self, indexed: Option<&'a mut Indexed>) -> (Adding<'a>, &'a mut Skipped) {
         let adding = Adding {
             meaning: self.meaning,
-            form,
-            indexed: self
-                .indexed
-                .as_mut()
-                .and_then(DictionaryEncoder::while_active_mut),
+            form: self.form(),
+            indexed,
             data: &mut self.data,
             lengths: &mut self.lengths,
             unencoded: &mut self.unencoded,
@@ -178,38 +159,31 @@ impl ByteValues {
         (adding, &mut self.skipped)
     }
 
-    fn append_keyed<V: ByteArrays>(&mut self, values: &V) -> usize {
+    fn append_keyed<V: ByteArrays>(&mut self, values: &V, indexed: Option<&mut Indexed>) -> usize {
         let rows = std::mem::take(&mut self.rows);
-        let indexed = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut);
-        let taken = if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
-            let DictionaryEncoder {
+        let taken = match indexed {
+            Some(DictionaryEncoder {
                 dictionary,
                 indices,
                 keys,
+                mapped: true,
                 ..
-            } = indexed;
-            let taken = dictionary.encode_keys(&rows, values, keys, indices);
-            self.unencoded += bytes_of(&Picked {
-                values,
-                rows: &rows[..taken],
-            });
-            taken
-        } else {
-            self.taker().0.take(&Picked { values, rows: &rows })
+            }) => {
+                let taken = dictionary.encode_keys(&rows, values, keys, indices);
+                self.unencoded += bytes_of(&Picked {
+                    values,
+                    rows: &rows[..taken],
+                });
+                taken
+            }
+            indexed => self.taker(indexed).0.take(&Picked { values, rows: &rows }),
         };
         self.rows = rows;
         taken
     }
 
-    fn page_range(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        else {
+    fn page_range(&mut self, indexed: Option<&mut Indexed>) -> Option<(Vec<u8>, Vec<u8>)> {
+        let Some(indexed) = indexed else {
             return self.range.take();
         };
         let (dictionary, rows) = indexed.used();
@@ -220,12 +194,12 @@ impl ByteValues {
     }
 
     /// The page's values that are NaN, of half floats.
-    fn page_nans(&self) -> usize {
+    fn page_nans(&self, indexed: Option<&Indexed>) -> usize {
         if self.meaning != ByteMeaning::HalfFloat {
             return 0;
         }
         let is_nan = |bytes: &[u8]| stats::is_half_nan(half_bits(bytes));
-        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
+        let Some(indexed) = indexed else {
             let values = self.data.chunks_exact(size_of::<u16>());
             return values.filter(|bytes| is_nan(bytes)).count();
         };
@@ -243,27 +217,6 @@ impl ByteValues {
             data: &self.data,
         };
         delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
-    }
-
-    /// Takes the page's values out of the dictionary.
-    fn lay_out_indexed(&mut self) {
-        let form = self.form();
-        self.range = self.page_range();
-        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
-            return;
-        };
-        let values = Picked {
-            values: &indexed.dictionary.entries(),
-            rows: &indexed.indices.to_vec(0),
-        };
-        match form {
-            Form::Plain => plain::encode_byte_arrays(&values, &mut self.data),
-            Form::Joined => plain::encode_fixed_size(&values, &mut self.data),
-            Form::JoinedWithLengths => {
-                plain::encode_fixed_size(&values, &mut self.data);
-                values.lengths(&mut self.lengths);
-            }
-        }
     }
 
     /// Puts the length of each of the page's values in front of it.
@@ -305,11 +258,24 @@ enum Form {
     JoinedWithLengths,
 }
 
+impl Form {
+    fn lay_out<V: ByteArrays>(self, values: &V, data: &mut Vec<u8>, lengths: &mut Vec<i32>) {
+        match self {
+            Self::Plain => plain::encode_byte_arrays(values, data),
+            Self::Joined => plain::encode_fixed_size(values, data),
+            Self::JoinedWithLengths => {
+                plain::encode_fixed_size(values, data);
+                values.lengths(lengths);
+            }
+        }
+    }
+}
+
 /// Adds the values of a piece to a page.
 struct Adding<'a> {
     meaning: ByteMeaning,
     form: Form,
-    indexed: Option<&'a mut DictionaryEncoder<ByteDictionary>>,
+    indexed: Option<&'a mut Indexed>,
     data: &'a mut Vec<u8>,
     lengths: &'a mut Vec<i32>,
     unencoded: &'a mut u64,
@@ -337,14 +303,7 @@ impl Taker for Adding<'_> {
             widen(self.range, range, self.meaning.compare());
         }
         *self.unencoded += bytes_of(values);
-        match self.form {
-            Form::Plain => plain::encode_byte_arrays(values, self.data),
-            Form::Joined => plain::encode_fixed_size(values, self.data),
-            Form::JoinedWithLengths => {
-                plain::encode_fixed_size(values, self.data);
-                values.lengths(self.lengths);
-            }
-        }
+        self.form.lay_out(values, self.data, self.lengths);
         values.len()
     }
 }
@@ -456,73 +415,40 @@ fn span<O: Copy + Into<i64>>(values: &Offsets<'_, O>, piece: Piece<'_>) -> usize
         + piece.rows * size_of::<u32>()
 }
 
-impl PageValues for ByteValues {
-    fn adopt(&mut self, Preserved { dictionary, standing }: Preserved) {
-        self.indexed = Some(DictionaryEncoder::new(dictionary));
-        self.standing = Some(standing);
-    }
+impl ValueEncoder for ByteValues {
+    type Dictionary = ByteDictionary;
 
-    fn preserve(&mut self, values: &ArrayRef, page: usize) -> bool {
-        let Some(standing) = &mut self.standing else {
-            return true;
+    fn fitting(
+        &self,
+        run: &RunValues<'_>,
+        piece: Piece<'_>,
+        page: usize,
+        indexed: Option<&Indexed>,
+    ) -> usize {
+        let held = match indexed {
+            Some(_) => self.direct_bytes(Encoding::Plain, indexed),
+            None => self.data.len() + self.lengths.len() * size_of::<i32>(),
         };
-        let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        else {
-            return true;
-        };
-        let (indices, entries) = (indexed.indices.len(), indexed.dictionary.len());
-        let room = |new| indices <= index_capacity(entries + new, page);
-        let done = standing.add(&mut indexed.dictionary, values, &room);
-        if indexed.dictionary.len() > entries {
-            indexed.entries_added();
-        }
-        done
+        piece_within(run, piece, page.saturating_sub(held))
     }
 
-    fn into_preserved(self: Box<Self>) -> Option<Preserved> {
-        let dictionary = self.indexed?.dictionary;
-        self.standing.map(|standing| Preserved { dictionary, standing })
-    }
-
-    fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
-        let Some(indexed) = &mut self.indexed else {
-            return;
-        };
-        indexed.reserve(rows);
-        if let RunValues::Keys { len, .. } = run {
-            indexed.map_keys(*len);
-        }
-    }
-
-    fn fitting(&self, run: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) else {
-            let held = self.data.len() + self.lengths.len() * size_of::<i32>();
-            return piece_within(run, piece, page.saturating_sub(held));
-        };
-        let rows = piece.rows_with(indexed.room(page));
-        if !self.undecided {
-            return rows;
-        }
-        // The page must have room for its values in either form.
-        let held = self.direct_bytes(Encoding::Plain);
-        rows.min(piece_within(run, piece, page.saturating_sub(held)))
-    }
-
-    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+    fn append(
+        &mut self,
+        run: &RunValues<'_>,
+        piece: Piece<'_>,
+        indexed: Option<&mut Indexed>,
+    ) -> Result<usize> {
         if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
             return Ok(match values.as_ref() {
-                RunValues::Small(values) => self.append_keyed(values),
-                RunValues::Large(values) => self.append_keyed(values),
-                RunValues::Views { views, buffers } => self.append_keyed(&Views { views, buffers }),
-                RunValues::Fixed(values) => self.append_keyed(values),
+                RunValues::Small(values) => self.append_keyed(values, indexed),
+                RunValues::Large(values) => self.append_keyed(values, indexed),
+                RunValues::Views { views, buffers } => self.append_keyed(&Views { views, buffers }, indexed),
+                RunValues::Fixed(values) => self.append_keyed(values, indexed),
                 _ => return Err(mismatch()),
             });
         }
-        let (adding, skipped) = self.taker();
+        let (adding, skipped) = self.taker(indexed);
         Ok(match run {
             RunValues::Small(values) => piece.offsets(values, skipped, adding),
             RunValues::Large(values) => piece.offsets(values, skipped, adding),
@@ -532,46 +458,40 @@ impl PageValues for ByteValues {
         })
     }
 
-    /// Drops the last values. Only a dictionary takes fewer values than it is given, so there are only indices to drop.
-    fn drop_last(&mut self, count: usize) {
-        let unencoded = &mut self.unencoded;
-        if let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        {
-            indexed.drop_last(count, |dictionary, index| {
-                *unencoded -= dictionary.entries().value_len(index) as u64;
-            });
+    fn dropped(&mut self, dictionary: &ByteDictionary, indices: &[u32]) {
+        let entries = dictionary.entries();
+        let bytes = indices
+            .iter()
+            .map(|index| entries.value_len(*index as usize) as u64);
+        self.unencoded -= bytes.sum::<u64>();
+    }
+
+    fn take_out(&mut self, indexed: &mut Indexed) {
+        self.range = self.page_range(Some(indexed));
+        let values = Picked {
+            values: &indexed.dictionary.entries(),
+            rows: &indexed.indices.to_vec(0),
+        };
+        self.form().lay_out(&values, &mut self.data, &mut self.lengths);
+    }
+
+    fn set_encoding(&mut self, encoding: Encoding) {
+        self.undecided = false;
+        self.encoding = encoding;
+        if self.form() == Form::Plain {
+            self.lay_out_plain();
         }
     }
 
-    fn rank(&mut self) {
-        if self.standing.is_some_and(|standing| !standing.is_empty()) {
-            return;
-        }
-        if let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        {
-            indexed.rank();
-        }
-    }
-
-    fn repeats(&self) -> Option<Repeats> {
-        self.indexed.as_ref().and_then(DictionaryEncoder::repeats)
-    }
-
-    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
-        if let Some(indexed) = &self.indexed {
-            indexed.encode_from(start, index_width, out);
-        }
-    }
-
-    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
+    fn encode_direct(
+        &mut self,
+        encoding: Encoding,
+        start: usize,
+        indexed: Option<&Indexed>,
+        out: &mut Vec<u8>,
+    ) {
         let width = self.width;
-        if let Some(indexed) = self.indexed.as_ref().and_then(DictionaryEncoder::while_active) {
+        if let Some(indexed) = indexed {
             let values = Picked {
                 values: &indexed.dictionary.entries(),
                 rows: &indexed.indices.to_vec(start),
@@ -593,9 +513,8 @@ impl PageValues for ByteValues {
         }
     }
 
-    fn direct_bytes(&self, _: Encoding) -> usize {
-        let indices = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        let values = indices.map_or(self.lengths.len(), |indexed| indexed.indices.len());
+    fn direct_bytes(&self, _: Encoding, indexed: Option<&Indexed>) -> usize {
+        let values = indexed.map_or(self.lengths.len(), |indexed| indexed.indices.len());
         let lengths = if self.width.is_none() {
             values * size_of::<u32>()
         } else {
@@ -604,76 +523,11 @@ impl PageValues for ByteValues {
         usize::try_from(self.unencoded).map_or(usize::MAX, |bytes| bytes.saturating_add(lengths))
     }
 
-    fn neighbours(&self, last: usize) -> Neighbours {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
-    }
-
-    fn suit_bytes(&self, start: usize) -> bool {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.is_some_and(|indexed| indexed.suits_bytes(start))
-    }
-
-    fn never_repeats(&self) -> bool {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.is_some_and(DictionaryEncoder::never_repeats)
-    }
-
-    fn undo_dictionary(&mut self) {
-        self.lay_out_indexed();
-        fall_back(&mut self.indexed);
-    }
-
-    fn set_encoding(&mut self, encoding: Encoding) {
-        self.undecided = false;
-        self.encoding = encoding;
-        if self
-            .indexed
-            .as_ref()
-            .and_then(DictionaryEncoder::while_active)
-            .is_some()
-        {
-            self.lay_out_indexed();
-        } else if self.form() == Form::Plain {
-            self.lay_out_plain();
-        }
-        fall_back(&mut self.indexed);
-    }
-
-    fn set_fallback_encoding(&mut self, encoding: Encoding) {
-        debug_assert!(
-            self.data.is_empty(),
-            "values without a dictionary are in the layout of the open decision"
-        );
-        self.undecided = false;
-        self.encoding = encoding;
-    }
-
-    fn fall_back(&mut self) {
-        if let Some(standing) = &mut self.standing {
-            standing.end();
-        }
-        if let Some(indexed) = &mut self.indexed {
-            indexed.fall_back();
-        }
-    }
-
-    fn index_width(&self) -> Option<u8> {
-        self.indexed
-            .as_ref()?
-            .while_active()
-            .map(DictionaryEncoder::width)
-    }
-
-    fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
-            return Encoding::RleDictionary;
-        }
+    fn encode(&mut self, out: &mut Vec<u8>) -> Encoding {
         match (self.encoding, self.width) {
             _ if self.data.is_empty() && self.lengths.is_empty() => {}
             // A page of too few values to decide by.
-            _ if self.undecided => self.encode_direct(Encoding::Plain, 0, out),
+            _ if self.undecided => self.encode_direct(Encoding::Plain, 0, None, out),
             (Encoding::DeltaLengthByteArray, None) => {
                 delta::encode(&self.lengths, out);
                 out.extend_from_slice(&self.data);
@@ -701,12 +555,12 @@ impl PageValues for ByteValues {
         Encoding::Plain
     }
 
-    fn finish(&mut self) -> PageFacts {
-        let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
+    fn finish(&mut self, indexed: Option<&mut Indexed>) -> PageFacts {
+        let indices = indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let empty = indices == 0 && self.data.is_empty() && self.lengths.is_empty();
-        let nans = self.page_nans();
+        let nans = self.page_nans(indexed.as_deref());
         self.nans += nans as u64;
-        let range = self.page_range().filter(|_| nans == 0);
+        let range = self.page_range(indexed).filter(|_| nans == 0);
         let bounds = range.and_then(|range| {
             let (min, max) = self.short(&range);
             let stored = max.map(|max| (min.bytes.into_owned(), max.bytes.into_owned()));
@@ -719,17 +573,10 @@ impl PageValues for ByteValues {
             has_bounds,
             value_bytes: self.width.is_none().then_some(self.unencoded),
         };
-        if let Some(indexed) = &mut self.indexed {
-            indexed.finish();
-        }
         self.data.clear();
         self.lengths.clear();
         self.unencoded = 0;
         facts
-    }
-
-    fn dictionary(&self) -> Option<(&[u8], usize)> {
-        self.indexed.as_ref()?.page()
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
@@ -764,14 +611,13 @@ impl PageValues for ByteValues {
         if !self.lengths.is_empty() {
             delta::encode(&self.lengths, &mut lengths);
         }
-        self.indexed.as_ref().map_or(0, DictionaryEncoder::pending_bytes) + self.data.len() + lengths.len()
+        self.data.len() + lengths.len()
     }
 
     fn memory_bytes(&self) -> usize {
         let range = self.range.iter().flat_map(|(min, max)| [min, max]);
         let bounds = range.chain(self.ranges.bounds());
-        self.indexed.as_ref().map_or(0, DictionaryEncoder::memory_bytes)
-            + bounds.map(Vec::capacity).sum::<usize>()
+        bounds.map(Vec::capacity).sum::<usize>()
             + (self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
             + self.data.capacity()
             + self.skipped.memory_bytes()

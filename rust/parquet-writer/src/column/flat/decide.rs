@@ -7,7 +7,8 @@ use parquet::basic::{Encoding, Type};
 use parquet_encode::page_header::Encoding as PageEncoding;
 
 use super::contest::{Contest, DictionaryWeight, Neighbours, Repeats};
-use super::page::PageValues;
+use super::dictionary::DictionaryEncoder;
+use super::values::ValueEncoder;
 use super::{FlatEncoder, PageEnd, ROWS_BEFORE_DECISION, page_encoding};
 use crate::choose::{FEWEST_VALUES, Growth, Reason, Trial};
 use crate::error::Result;
@@ -70,31 +71,61 @@ impl PageWeights {
     }
 }
 
-impl FlatEncoder {
+impl<V: ValueEncoder> FlatEncoder<V> {
     /// Leaves the dictionary if the first values show no repeat, else ranks its entries. Integers keep it: long
     /// sequences of them may come again, which only it shows, and which decide between deltas and plain values.
     pub(super) fn look_at_first_piece(&mut self) {
         let values = self.page.entries - self.page.nulls;
         let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
-        if open && !self.is_integer() && (self.values.never_repeats() || self.will_seldom_repeat(values)) {
-            self.values.undo_dictionary();
-        } else {
-            self.values.rank();
+        let Some(indexed) = &self.dictionary else {
+            return;
+        };
+        if open && !self.is_integer() && (indexed.never_repeats() || self.will_seldom_repeat(values)) {
+            self.undo_dictionary();
+        } else if let Some(indexed) = &mut self.dictionary {
+            indexed.rank();
         }
+    }
+
+    /// Takes the page's values out of the dictionary and goes on without it. It is dropped if no page refers to it.
+    fn undo_dictionary(&mut self) {
+        if let Some(indexed) = &mut self.dictionary {
+            self.values.take_out(indexed);
+            indexed.indices.clear();
+        }
+        let before = self.dictionary.take().or_else(|| self.ended.take());
+        self.ended = before.filter(DictionaryEncoder::serves_earlier_pages);
+    }
+
+    /// The repeats among the values of the page, while there is a dictionary.
+    fn repeats(&self) -> Option<Repeats> {
+        self.dictionary.as_ref().map(DictionaryEncoder::repeats)
+    }
+
+    /// The neighbours of the page's last values, as far as a dictionary shows.
+    fn neighbours(&self, last: usize) -> Neighbours {
+        let indexed = self.dictionary.as_ref();
+        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
+    }
+
+    /// An estimate of the bytes of the page's values in PLAIN, before compression.
+    fn plain_bytes(&self) -> usize {
+        self.values
+            .direct_bytes(PageEncoding::Plain, self.dictionary.as_ref())
     }
 
     /// Returns true for short text of which most values will be different by the end of the first page: a dictionary of
     /// them saves next to nothing, and takes longer than all else.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn will_seldom_repeat(&self, values: usize) -> bool {
-        let is_short = || self.values.direct_bytes(PageEncoding::Plain) <= values * SHORT_TEXT;
+        let is_short = || self.plain_bytes() <= values * SHORT_TEXT;
         let few_repeats = |repeats: Repeats| {
             let [sampled, distinct, in_half] =
                 [repeats.values, repeats.distinct, repeats.distinct_in_half].map(|count| count as f64);
             let page = ROWS_BEFORE_DECISION as f64;
             Growth::new(sampled, distinct, in_half).distinct(page) > page * MOSTLY_DIFFERENT
         };
-        self.is_text() && is_short() && self.values.repeats().is_some_and(few_repeats)
+        self.is_text() && is_short() && self.repeats().is_some_and(few_repeats)
     }
 
     /// Decides by the first page how the chunk goes on, where that is open. Returns true if it decided.
@@ -118,12 +149,12 @@ impl FlatEncoder {
         self.choice.trial = None;
         let repeats = match known.flatten() {
             Some(false) => None,
-            _ => self.values.repeats(),
+            _ => self.repeats(),
         };
         // A dictionary that was full before the decision is left, however much the values repeat.
-        let repeats_show = known.flatten() == Some(true) && self.values.index_width().is_some();
+        let repeats_show = known.flatten() == Some(true) && self.dictionary.is_some();
         if repeats_show || repeats.is_some_and(|repeats| self.is_plain_to_see(repeats, end)) {
-            self.values.set_fallback_encoding(PageEncoding::Plain);
+            self.values.set_encoding(PageEncoding::Plain);
             self.choice.reason = Some(Reason::Repeats);
             return Ok(true);
         }
@@ -137,10 +168,7 @@ impl FlatEncoder {
     /// show nothing one by one; `None` if all of them have too few, too.
     fn repeats_of_pages(&self, values: usize) -> Option<bool> {
         let before = self.account.count.entries - self.account.count.nulls;
-        let entries = self
-            .values
-            .dictionary()
-            .map_or(usize::MAX, |(_, entries)| entries);
+        let entries = self.dictionary_page().map_or(usize::MAX, |(_, entries)| entries);
         let all = before + values;
         (all >= VALUES_WITHOUT_REPEAT).then_some(entries <= all / 2)
     }
@@ -154,7 +182,7 @@ impl FlatEncoder {
         }
         // A codec finds sequences that come again among values better than among packed indices.
         let in_sequence = |window| {
-            let Neighbours { runs, sequences } = self.values.neighbours(window);
+            let Neighbours { runs, sequences } = self.neighbours(window);
             (runs + sequences) * 4 > window * 3
         };
         repeats.are_many(self.is_integer()) && !repeats.window().is_some_and(in_sequence)
@@ -163,7 +191,7 @@ impl FlatEncoder {
     /// Returns true if values repeat so often that neither the dictionary page nor look-ups matter. Long repeated
     /// sequences are the exception: as plain values they compress to almost nothing, too.
     fn are_many(&self, repeats: Repeats) -> bool {
-        let in_long_sequences = |window| self.values.neighbours(window).sequences * 4 > window * 3;
+        let in_long_sequences = |window| self.neighbours(window).sequences * 4 > window * 3;
         let are_long = repeats.distinct > LONG_SEQUENCE && repeats.window().is_some_and(in_long_sequences);
         repeats.are_many(self.is_integer()) && !are_long
     }
@@ -180,7 +208,7 @@ impl FlatEncoder {
         repeats.is_some_and(|repeats| {
             let last = repeats.values.min(NEIGHBOURS);
             repeats.values * GLANCE_BYTES < page * VALUES_OF_A_GLANCE
-                || self.values.neighbours(last).sequences * SEQUENTIAL > last
+                || self.neighbours(last).sequences * SEQUENTIAL > last
         })
     }
 
@@ -196,13 +224,13 @@ impl FlatEncoder {
         self.choice.dictionary = with.is_some();
         self.choice.reason = Some(Reason::Lightest);
         self.choice.encoding = lightest;
+        self.values.set_encoding(encoding);
         if let Some(with) = with {
-            self.values.set_fallback_encoding(encoding);
             // Where values repeat much, so little is at stake that look-ups would decide.
             let many = with.repeats.are_many(self.is_integer());
             self.contest = (!many).then(|| Contest::new(weight, &with));
         } else {
-            self.values.set_encoding(encoding);
+            self.undo_dictionary();
         }
     }
 
@@ -224,7 +252,7 @@ impl FlatEncoder {
                 share: f64::INFINITY,
             });
         }
-        let page = self.values.direct_bytes(PageEncoding::Plain);
+        let page = self.plain_bytes();
         if self.is_text() && page <= SMALL_PAGE {
             return self.weigh_part(trial.direct, (trial.rows, repeats, end), SMALL_PAGE);
         }
@@ -277,33 +305,28 @@ impl FlatEncoder {
         is_lost: impl Fn(&DictionaryWeight) -> bool,
     ) -> Result<DictionaryWeight> {
         let width = self.index_width()?;
-        let (page, most_bytes) = (self.page, self.dictionary_bytes);
-        let Self {
-            values,
-            pages,
-            levels,
-            ..
-        } = self;
-        let tried = tried(values.as_ref(), repeats.values, bytes);
+        let tried = self.tried(repeats.values, bytes);
         let start = repeats.values - tried;
-        let indices = pages.weight_of(&mut |out| {
-            page.begin(start, levels, out);
-            values.encode_indices(width, start, out);
+        let indices = self.pages.weight_of(&mut |out| {
+            self.page.begin(start, &self.levels, out);
+            if let Some(indexed) = &self.dictionary {
+                indexed.encode_from(start, width, out);
+            }
         })?;
-        let page = values.dictionary().map_or(&[][..], |(page, _)| page);
+        let page = self.dictionary_page().map_or(&[][..], |(page, _)| page);
         let mut weights = DictionaryWeight {
             repeats,
             indices: indices * repeats.values / tried,
             // Each entry weighs more than a value among others that are the same.
             dictionary: plain * repeats.distinct / repeats.values * 9 / 10,
             dictionary_bytes: page.len(),
-            most_bytes,
+            most_bytes: self.dictionary_bytes,
         };
         if !is_lost(&weights) {
             // No entry comes twice, so fewer bytes do than for values.
             let bytes = if page.len() > bytes { bytes / 2 } else { bytes };
             let last = &page[page.len().saturating_sub(bytes)..];
-            let entries = pages.weight_of(&mut |out| out.extend_from_slice(last))?;
+            let entries = self.pages.weight_of(&mut |out| out.extend_from_slice(last))?;
             weights.dictionary = entries * page.len() / last.len().max(1);
         }
         Ok(weights)
@@ -312,29 +335,29 @@ impl FlatEncoder {
     /// Weighs the page in some encodings without a dictionary; the lightest comes first.
     fn weigh_direct(&mut self, encodings: &[Encoding], bytes: usize) -> Result<Vec<(Encoding, usize)>> {
         let count = self.page.entries - self.page.nulls;
-        let tried = tried(self.values.as_ref(), count, bytes);
+        let tried = self.tried(count, bytes);
         let mut weights = Vec::with_capacity(encodings.len());
         for &encoding in encodings {
             let (page, start) = (self.page, count - tried);
             let Self {
                 values,
+                dictionary,
                 pages,
                 levels,
                 ..
             } = self;
             let weight = pages.weight_of(&mut |out| {
                 page.begin(start, levels, out);
-                values.encode_direct(page_encoding(encoding), start, out);
+                values.encode_direct(page_encoding(encoding), start, dictionary.as_ref(), out);
             })?;
             weights.push((encoding, weight * count / tried));
         }
         weights.sort_by_key(|(_, weight)| *weight);
         Ok(weights)
     }
-}
 
-/// The number of a page's last values that encodings are tried on; at least one.
-fn tried(values: &dyn PageValues, count: usize, bytes: usize) -> usize {
-    let all = values.direct_bytes(PageEncoding::Plain).max(1);
-    (count * bytes / all).clamp(1, count.max(1))
+    /// The number of the page's last values that encodings are tried on; at least one.
+    fn tried(&self, count: usize, bytes: usize) -> usize {
+        (count * bytes / self.plain_bytes().max(1)).clamp(1, count.max(1))
+    }
 }

@@ -2,20 +2,20 @@
 
 use std::cmp::Ordering;
 
+use parquet::basic::BoundaryOrder;
 use parquet::file::statistics::{Statistics, ValueStatistics};
-use parquet_encode::dictionary::{DictionaryLimits, NumberDictionary, UsedEntries, Word};
+use parquet_encode::dictionary::{Dictionary, NumberDictionary, UsedEntries, Word};
 use parquet_encode::each_width;
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::page_header::Encoding;
 use parquet_encode::rle::numbers;
 use parquet_encode::{byte_stream_split, delta, plain, stats};
 
-use super::contest::{Neighbours, Repeats};
-use super::indexed::{DictionaryEncoder, fall_back};
-use super::page::{PageFacts, PageValues};
+use super::dictionary::DictionaryEncoder;
 use super::piece::Piece;
 use super::ranges::Ranges;
 use super::source::RunValues;
+use super::values::{PageFacts, ValueEncoder};
 use crate::error::{Result, WriteError};
 
 /// Values of a page whose deltas stand for those of all.
@@ -185,11 +185,13 @@ impl<T: ParquetNumber> Noted<T> {
     }
 }
 
-/// Collects the values of a page: as indices with a dictionary, unchanged without one.
+/// The dictionary of numbers and its indices.
+type Indexed<T> = DictionaryEncoder<NumberDictionary<T>>;
+
+/// Collects the values of a page that have no dictionary, unchanged, and knows the range of all.
 #[derive(Debug)]
 pub(super) struct Numbers<T> {
     order: IntegerOrder,
-    indexed: Option<DictionaryEncoder<NumberDictionary<T>>>,
     encoding: Encoding,
     values: Vec<T>,
     ranges: Ranges<T>,
@@ -199,22 +201,12 @@ pub(super) struct Numbers<T> {
     noted: Noted<T>,
     rows: Vec<u32>,
     valid: Vec<T>,
-    /// True until the first page has decided about the dictionary.
-    undecided: bool,
 }
 
 impl<T: ParquetNumber> Numbers<T> {
-    /// `limits` are those of the dictionary; without them there is none. `undecided` if the first page decides about
-    /// it.
-    pub fn new(
-        order: IntegerOrder,
-        limits: Option<DictionaryLimits>,
-        encoding: Encoding,
-        undecided: bool,
-    ) -> Self {
+    pub fn new(order: IntegerOrder, encoding: Encoding) -> Self {
         Self {
             order,
-            indexed: limits.map(|limits| DictionaryEncoder::new(NumberDictionary::new(limits))),
             encoding,
             values: Vec::new(),
             ranges: Ranges::new(T::compare(order)),
@@ -222,34 +214,17 @@ impl<T: ParquetNumber> Numbers<T> {
             noted: Noted::default(),
             rows: Vec::new(),
             valid: Vec::new(),
-            undecided,
         }
     }
 
-    /// The values of the page that its indices from the one at `start` on stand for, in `room`; `None` without indices.
-    fn named(&self, start: usize, mut room: Vec<T>) -> Option<Vec<T>> {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active)?;
-        let entries = indexed.dictionary.entries();
-        room.clear();
-        each_width!(&indexed.indices, start, indices => {
-            room.extend(numbers(indices).map(|index| entries[index as usize]));
-        });
-        Some(room)
-    }
-
     /// The number of values of the page.
-    fn count(&self) -> usize {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
+    fn count(&self, indexed: Option<&Indexed<T>>) -> usize {
         indexed.map_or(self.values.len(), |indexed| indexed.indices.len())
     }
 
-    fn append_slots(&mut self, slots: &[T], piece: Piece<'_>) -> usize {
+    fn append_slots(&mut self, slots: &[T], piece: Piece<'_>, indexed: Option<&mut Indexed<T>>) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
-        if let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        {
+        if let Some(indexed) = indexed {
             let before = indexed.indices.len();
             let taken = indexed.dictionary.encode(valid, &mut indexed.indices);
             if indexed.dictionary.len() > UsedEntries::FEW {
@@ -261,20 +236,17 @@ impl<T: ParquetNumber> Numbers<T> {
         valid.len()
     }
 
-    fn append_keyed(&mut self, values: &[T]) -> usize {
-        let indexed = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut);
-        if let Some(indexed) = indexed.filter(|indexed| indexed.mapped) {
-            let DictionaryEncoder {
+    fn append_keyed(&mut self, values: &[T], indexed: Option<&mut Indexed<T>>) -> usize {
+        let indexed = match indexed {
+            Some(DictionaryEncoder {
                 dictionary,
                 indices,
                 keys,
+                mapped: true,
                 ..
-            } = indexed;
-            return dictionary.encode_keys(&self.rows, values, keys, indices);
-        }
+            }) => return dictionary.encode_keys(&self.rows, values, keys, indices),
+            indexed => indexed,
+        };
         let mut named = std::mem::take(&mut self.valid);
         named.clear();
         named.extend(self.rows.iter().map(|row| values[*row as usize]));
@@ -283,18 +255,14 @@ impl<T: ParquetNumber> Numbers<T> {
             rows: named.len(),
             validity: None,
         };
-        let taken = self.append_slots(&named, all);
+        let taken = self.append_slots(&named, all, indexed);
         self.valid = named;
         taken
     }
 
     /// Least and greatest of the page, and its NaN, as [`ParquetNumber::range`] has them.
-    fn page_range(&mut self) -> (Option<(T, T)>, u64) {
-        let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        else {
+    fn page_range(&mut self, indexed: Option<&mut Indexed<T>>) -> (Option<(T, T)>, u64) {
+        let Some(indexed) = indexed else {
             return T::range(&self.values, self.order);
         };
         if let Some(noted) = self.noted.of(indexed.indices.len()) {
@@ -318,93 +286,90 @@ impl<T: ParquetNumber> Numbers<T> {
     }
 }
 
-impl<T: ParquetNumber> PageValues for Numbers<T> {
-    fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
-        let Some(indexed) = &mut self.indexed else {
-            self.values.reserve(rows);
-            return;
-        };
-        indexed.reserve(rows);
-        if let RunValues::Keys { len, .. } = run {
-            indexed.map_keys(*len);
-        }
+/// Collects in `values` those that the page's indices from the one at `start` on stand for.
+fn look_up<T: ParquetNumber>(indexed: &Indexed<T>, start: usize, values: &mut Vec<T>) {
+    let entries = indexed.dictionary.entries();
+    values.clear();
+    each_width!(&indexed.indices, start, indices => {
+        values.extend(numbers(indices).map(|index| entries[index as usize]));
+    });
+}
+
+impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
+    type Dictionary = NumberDictionary<T>;
+
+    fn reserve(&mut self, count: usize) {
+        self.values.reserve(count);
     }
 
-    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize) -> usize {
-        let direct = |held: usize| (page / size_of::<T>()).saturating_sub(held);
-        let room = match self.indexed.as_ref().and_then(DictionaryEncoder::while_active) {
-            // Until it is decided, the page must have room in either form.
-            Some(indexed) if self.undecided => indexed.room(page).min(direct(indexed.indices.len())),
-            Some(indexed) => indexed.room(page),
-            None => direct(self.values.len()),
-        };
-        piece.rows_with(room)
+    fn fitting(
+        &self,
+        _: &RunValues<'_>,
+        piece: Piece<'_>,
+        page: usize,
+        indexed: Option<&Indexed<T>>,
+    ) -> usize {
+        piece.rows_with((page / size_of::<T>()).saturating_sub(self.count(indexed)))
     }
 
-    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>) -> Result<usize> {
+    fn append(
+        &mut self,
+        run: &RunValues<'_>,
+        piece: Piece<'_>,
+        indexed: Option<&mut Indexed<T>>,
+    ) -> Result<usize> {
         if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
             let values = T::slots(values).ok_or_else(mismatch)?;
-            return Ok(self.append_keyed(values));
+            return Ok(self.append_keyed(values, indexed));
         }
         let slots = T::slots(run).ok_or_else(mismatch)?;
-        Ok(self.append_slots(slots, piece))
+        Ok(self.append_slots(slots, piece, indexed))
     }
 
-    fn drop_last(&mut self, count: usize) {
-        match self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        {
-            Some(indexed) => {
-                indexed.drop_last(count, |_, _| {});
-                if count > 0 {
-                    self.noted.values = None;
-                }
-            }
-            None => self.values.truncate(self.values.len().saturating_sub(count)),
+    fn dropped(&mut self, _: &NumberDictionary<T>, indices: &[u32]) {
+        if !indices.is_empty() {
+            self.noted.values = None;
         }
     }
 
-    fn rank(&mut self) {
-        if let Some(indexed) = self
-            .indexed
-            .as_mut()
-            .and_then(DictionaryEncoder::while_active_mut)
-        {
-            indexed.rank();
-        }
+    fn take_out(&mut self, indexed: &mut Indexed<T>) {
+        look_up(indexed, 0, &mut self.values);
     }
 
-    fn repeats(&self) -> Option<Repeats> {
-        self.indexed.as_ref().and_then(DictionaryEncoder::repeats)
+    fn set_encoding(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
     }
 
-    fn encode_direct(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) {
-        let room = std::mem::take(&mut self.valid);
-        if let Some(named) = self.named(start, room) {
-            append_direct(&named, encoding, out);
-            self.valid = named;
+    fn encode_direct(
+        &mut self,
+        encoding: Encoding,
+        start: usize,
+        indexed: Option<&Indexed<T>>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(indexed) = indexed {
+            look_up(indexed, start, &mut self.valid);
+            append_direct(&self.valid, encoding, out);
         } else {
             append_direct(&self.values[start..], encoding, out);
         }
     }
 
-    fn encode_indices(&self, index_width: u8, start: usize, out: &mut Vec<u8>) {
-        if let Some(indexed) = &self.indexed {
-            indexed.encode_from(start, index_width, out);
-        }
-    }
-
-    fn direct_bytes(&self, encoding: Encoding) -> usize {
-        let count = self.count();
+    fn direct_bytes(&self, encoding: Encoding, indexed: Option<&Indexed<T>>) -> usize {
+        let count = self.count(indexed);
         if encoding != Encoding::DeltaBinaryPacked {
             return count * size_of::<T>();
         }
         let start = count.saturating_sub(DELTAS_TRIED);
-        let named = self.named(start, Vec::new());
-        let last = named.as_deref().unwrap_or_else(|| &self.values[start..]);
+        let mut named = Vec::new();
+        let last = match indexed {
+            Some(indexed) => {
+                look_up(indexed, start, &mut named);
+                &named
+            }
+            None => &self.values[start..],
+        };
         let mut deltas = Vec::new();
         if T::deltas(last, &mut deltas) {
             return deltas.len() * count / last.len().max(1);
@@ -412,83 +377,26 @@ impl<T: ParquetNumber> PageValues for Numbers<T> {
         count * size_of::<T>()
     }
 
-    fn neighbours(&self, last: usize) -> Neighbours {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.map_or_else(Neighbours::default, |indexed| indexed.neighbours(last))
-    }
-
-    fn suit_bytes(&self, start: usize) -> bool {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.is_some_and(|indexed| indexed.suits_bytes(start))
-    }
-
-    fn never_repeats(&self) -> bool {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        indexed.is_some_and(DictionaryEncoder::never_repeats)
-    }
-
-    fn undo_dictionary(&mut self) {
-        if let Some(named) = self.named(0, Vec::new()) {
-            self.values = named;
-        }
-        fall_back(&mut self.indexed);
-    }
-
-    fn set_encoding(&mut self, encoding: Encoding) {
-        self.undecided = false;
-        self.encoding = encoding;
-        self.undo_dictionary();
-    }
-
-    fn set_fallback_encoding(&mut self, encoding: Encoding) {
-        self.undecided = false;
-        self.encoding = encoding;
-    }
-
-    fn fall_back(&mut self) {
-        if let Some(indexed) = &mut self.indexed {
-            indexed.fall_back();
-        }
-    }
-
-    fn index_width(&self) -> Option<u8> {
-        self.indexed
-            .as_ref()?
-            .while_active()
-            .map(DictionaryEncoder::width)
-    }
-
-    fn encode(&mut self, index_width: u8, out: &mut Vec<u8>) -> Encoding {
-        let indexed = self.indexed.as_ref().and_then(DictionaryEncoder::while_active);
-        if indexed.is_some_and(|indexed| indexed.encode(index_width, out)) {
-            return Encoding::RleDictionary;
-        }
+    fn encode(&mut self, out: &mut Vec<u8>) -> Encoding {
         append_direct(&self.values, self.encoding, out)
     }
 
-    fn finish(&mut self) -> PageFacts {
-        let (range, nans) = self.page_range();
+    fn finish(&mut self, indexed: Option<&mut Indexed<T>>) -> PageFacts {
+        let is_empty = self.count(indexed.as_deref()) == 0;
+        let (range, nans) = self.page_range(indexed);
         self.nans += nans;
-        let indices = self.indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let bytes = |value: T| as_bytes(std::slice::from_ref(&value)).to_vec();
         let facts = PageFacts {
             bounds: range.map(|(min, max)| (bytes(min), bytes(max))),
-            has_bounds: range.is_some() || (indices == 0 && self.values.is_empty()),
+            has_bounds: range.is_some() || is_empty,
             value_bytes: None,
         };
         if let Some(range) = range {
             self.ranges.note(range, Some(range));
         }
-        if let Some(indexed) = &mut self.indexed {
-            indexed.finish();
-        }
         self.noted = Noted::default();
         self.values.clear();
         facts
-    }
-
-    fn dictionary(&self) -> Option<(&[u8], usize)> {
-        self.indexed.as_ref()?.page()
     }
 
     fn statistics(&self, nulls: u64) -> Statistics {
@@ -496,22 +404,20 @@ impl<T: ParquetNumber> PageValues for Numbers<T> {
         T::statistics(range, nulls, self.nans)
     }
 
-    fn boundary_order(&self) -> parquet::basic::BoundaryOrder {
+    fn boundary_order(&self) -> BoundaryOrder {
         self.ranges.order()
     }
 
     fn pending_bytes(&self) -> usize {
-        let indices = self.indexed.as_ref().map_or(0, DictionaryEncoder::pending_bytes);
         let mut deltas = Vec::new();
         if self.encoding == Encoding::DeltaBinaryPacked && T::deltas(&self.values, &mut deltas) {
-            return indices + deltas.len();
+            return deltas.len();
         }
-        indices + size_of_val(self.values.as_slice())
+        size_of_val(self.values.as_slice())
     }
 
     fn memory_bytes(&self) -> usize {
-        self.indexed.as_ref().map_or(0, DictionaryEncoder::memory_bytes)
-            + self.rows.capacity() * size_of::<u32>()
+        self.rows.capacity() * size_of::<u32>()
             + (self.values.capacity() + self.valid.capacity()) * size_of::<T>()
     }
 }
@@ -536,19 +442,16 @@ pub(super) fn mismatch() -> WriteError {
 
 #[cfg(test)]
 mod tests {
+    use parquet_encode::dictionary::DictionaryLimits;
     use proptest::prelude::*;
 
     use super::*;
 
     /// The range of a page that goes through a dictionary, and its values: pieces are added and the last values of some
     /// are dropped, as where a row does not fit.
-    fn page(pieces: &[(Vec<f64>, usize)]) -> (Numbers<f64>, Vec<f64>) {
-        let mut numbers = Numbers::new(
-            IntegerOrder::Signed,
-            Some(DictionaryLimits::default()),
-            Encoding::Plain,
-            false,
-        );
+    fn page(pieces: &[(Vec<f64>, usize)]) -> ((Option<(f64, f64)>, u64), Vec<f64>) {
+        let mut numbers = Numbers::new(IntegerOrder::Signed, Encoding::Plain);
+        let mut indexed = DictionaryEncoder::new(NumberDictionary::new(DictionaryLimits::default()));
         let mut values: Vec<f64> = Vec::new();
         for (piece, dropped) in pieces {
             let rows = Piece {
@@ -556,12 +459,18 @@ mod tests {
                 rows: piece.len(),
                 validity: None,
             };
-            numbers.append_slots(piece, rows);
-            numbers.drop_last(*dropped);
+            numbers.append_slots(piece, rows, Some(&mut indexed));
+            numbers.dropped(
+                &indexed.dictionary,
+                &indexed
+                    .indices
+                    .to_vec(indexed.indices.len().saturating_sub(*dropped)),
+            );
+            indexed.drop_last(*dropped);
             values.extend(piece);
             values.truncate(values.len().saturating_sub(*dropped));
         }
-        (numbers, values)
+        (numbers.page_range(Some(&mut indexed)), values)
     }
 
     fn bits((range, nans): (Option<(f64, f64)>, u64)) -> (Option<(u64, u64)>, u64) {
@@ -585,8 +494,8 @@ mod tests {
                 let place = nan.index(pieces.len());
                 pieces[place].0.insert(0, f64::NAN);
             }
-            let (mut numbers, values) = page(&pieces);
-            prop_assert_eq!(bits(numbers.page_range()), bits(f64::range(&values, IntegerOrder::Signed)));
+            let (range, values) = page(&pieces);
+            prop_assert_eq!(bits(range), bits(f64::range(&values, IntegerOrder::Signed)));
         }
     }
 }

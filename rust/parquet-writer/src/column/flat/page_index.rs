@@ -12,7 +12,7 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use super::account::Count;
 use super::levels::Histograms;
-use super::page::PageFacts;
+use super::values::PageFacts;
 use crate::error::{Result, WriteError};
 
 /// Facts about each data page, for the `ColumnIndex` and the `OffsetIndex` of the format's `PageIndex.md`.

@@ -5,7 +5,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use parquet::basic::Type;
 use parquet_encode::byte_arrays::{ByteArrays, Views};
-use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits};
+use parquet_encode::dictionary::{ByteDictionary, Dictionary, DictionaryLimits};
 
 use super::source::{self, RunValues, Scratch};
 use crate::stored_schema::DictionaryOrder;

@@ -1,10 +1,15 @@
 //! The part of a column that goes through a dictionary: its entries, and the indices of the page.
 
-use parquet_encode::dictionary::{ByteDictionary, Indices, KeyMap, NumberDictionary, UsedEntries, Word};
+use arrow_array::ArrayRef;
+use parquet_encode::dictionary::{
+    ByteDictionary, Dictionary, Indices, KeyMap, NumberDictionary, UsedEntries, Word,
+};
 use parquet_encode::each_width;
 use parquet_encode::rle::{self, Symbol};
 
 use super::contest::{Neighbours, Repeats};
+use super::preserved::{Preserved, Standing};
+use super::source::RunValues;
 
 /// Values of an Arrow dictionary above which mapping all of them for a run costs more than looking its keys up.
 const MAPPED_VALUES: usize = 8192;
@@ -16,38 +21,30 @@ const UNEVEN: f64 = 0.95;
 /// The share of one index among all, as a divisor, below which its code has several bits.
 const MOST_FREQUENT: usize = 4;
 
-/// The operations that dictionaries of all types share.
-pub(super) trait Dictionary: Send {
-    fn len(&self) -> usize;
-    /// The body of its page.
-    fn page(&self) -> &[u8];
-    fn rank(&mut self, indices: &mut Indices, keys: &mut KeyMap);
-    fn memory_bytes(&self) -> usize;
+/// A dictionary that a column may have; preserved where rows come with theirs.
+pub(super) trait ColumnDictionary: Dictionary + Sized + Send {
+    /// Adds the values of a dictionary that rows come with, as [`Standing::add`] does.
+    fn preserve(&mut self, _: &mut Standing, _values: &ArrayRef, _room: &dyn Fn(usize) -> bool) -> bool {
+        true
+    }
+
+    fn into_preserved(self, _: Standing) -> Option<Preserved> {
+        None
+    }
 }
 
-macro_rules! dictionary {
-    ($($generic:ident: $bound:ident)? => $ty:ty) => {
-        impl $(<$generic: $bound>)? Dictionary for $ty {
-            fn len(&self) -> usize {
-                self.len()
-            }
+impl ColumnDictionary for ByteDictionary {
+    fn preserve(&mut self, standing: &mut Standing, values: &ArrayRef, room: &dyn Fn(usize) -> bool) -> bool {
+        standing.add(self, values, room)
+    }
 
-            fn page(&self) -> &[u8] {
-                self.page()
-            }
-
-            fn rank(&mut self, indices: &mut Indices, keys: &mut KeyMap) {
-                self.rank(indices, keys);
-            }
-
-            fn memory_bytes(&self) -> usize {
-                self.memory_bytes()
-            }
-        }
-    };
+    fn into_preserved(self, standing: Standing) -> Option<Preserved> {
+        let dictionary = self;
+        Some(Preserved { dictionary, standing })
+    }
 }
-dictionary!(=> ByteDictionary);
-dictionary!(T: Word => NumberDictionary<T>);
+
+impl<T: Word> ColumnDictionary for NumberDictionary<T> {}
 
 /// A dictionary and the indices of the page that is not finished.
 #[derive(Debug)]
@@ -58,8 +55,8 @@ pub(super) struct DictionaryEncoder<D> {
     pub keys: KeyMap,
     /// True if `keys` is in use.
     pub mapped: bool,
-    /// True while pages get indices.
-    active: bool,
+    /// The state of the column's preserved dictionaries, if there are any.
+    standing: Option<Standing>,
     /// Entries of the dictionary when the page began.
     entries_before: usize,
     /// Indices of the first page whose entries were ranked.
@@ -67,7 +64,17 @@ pub(super) struct DictionaryEncoder<D> {
     used: UsedEntries,
 }
 
-impl<D: Dictionary> DictionaryEncoder<D> {
+impl DictionaryEncoder<ByteDictionary> {
+    /// Begins with the values of dictionaries that rows come with.
+    pub fn preserved(Preserved { dictionary, standing }: Preserved) -> Self {
+        Self {
+            standing: Some(standing),
+            ..Self::new(dictionary)
+        }
+    }
+}
+
+impl<D: ColumnDictionary> DictionaryEncoder<D> {
     pub fn new(dictionary: D) -> Self {
         Self {
             entries_before: dictionary.len(),
@@ -75,39 +82,41 @@ impl<D: Dictionary> DictionaryEncoder<D> {
             indices: Indices::new(),
             keys: KeyMap::new(),
             mapped: false,
-            active: true,
+            standing: None,
             ranked: 0,
             used: UsedEntries::new(),
         }
     }
 
-    /// Itself, while pages get indices.
-    pub fn while_active(&self) -> Option<&Self> {
-        self.active.then_some(self)
-    }
-
-    /// Itself, while pages get indices.
-    pub fn while_active_mut(&mut self) -> Option<&mut Self> {
-        self.active.then_some(self)
-    }
-
-    /// Begins a run whose Arrow dictionary has `values` values.
-    pub fn map_keys(&mut self, values: usize) {
-        self.mapped = values <= MAPPED_VALUES;
-        if self.mapped {
-            self.keys.reset(values);
+    /// Adds the values of a dictionary that rows come with, where they are preserved. Adds none and returns `false` if
+    /// indices of so many entries would make the page larger than `page` bytes.
+    pub fn preserve(&mut self, values: &ArrayRef, page: usize) -> bool {
+        let Some(standing) = &mut self.standing else {
+            return true;
+        };
+        let (indices, entries) = (self.indices.len(), self.dictionary.len());
+        let room = |new| indices <= index_capacity(entries + new, page);
+        let done = self.dictionary.preserve(standing, values, &room);
+        if self.dictionary.len() > entries {
+            // No index of the page refers to them.
+            self.entries_before = self.dictionary.len();
         }
+        done
     }
 
-    /// Notes that entries were added which no index of the page refers to.
-    pub fn entries_added(&mut self) {
-        self.entries_before = self.dictionary.len();
+    /// The preserved dictionary, once nothing is left to be encoded.
+    pub fn into_preserved(self) -> Option<Preserved> {
+        self.dictionary.into_preserved(self.standing?)
     }
 
-    /// Makes room for so many further indices, where pages get any.
-    pub fn reserve(&mut self, count: usize) {
-        if self.active {
-            self.indices.reserve(count);
+    /// A run of rows begins, of which the page has room for so many.
+    pub fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
+        self.indices.reserve(rows);
+        if let RunValues::Keys { len, .. } = run {
+            self.mapped = *len <= MAPPED_VALUES;
+            if self.mapped {
+                self.keys.reset(*len);
+            }
         }
     }
 
@@ -116,22 +125,27 @@ impl<D: Dictionary> DictionaryEncoder<D> {
         index_capacity(self.entries_before, page).saturating_sub(self.indices.len())
     }
 
-    /// Forgets the last `count` indices of the page, after showing them to `each`.
-    pub fn drop_last(&mut self, count: usize, mut each: impl FnMut(&D, usize)) {
+    /// Drops the last `count` indices of the page and returns them; their entries stay.
+    pub fn drop_last(&mut self, count: usize) -> Vec<u32> {
         let kept = self.indices.len().saturating_sub(count);
-        for index in self.indices.to_vec(kept) {
-            each(&self.dictionary, index as usize);
-        }
+        let dropped = self.indices.to_vec(kept);
         self.indices.truncate(kept);
+        dropped
     }
 
+    /// Gives the most frequent of the values so far the smallest indices. Only the first page may have values.
     pub fn rank(&mut self) {
-        self.ranked = self.indices.len();
-        self.dictionary.rank(&mut self.indices, &mut self.keys);
+        if self.standing.is_none_or(|standing| standing.is_empty()) {
+            self.ranked = self.indices.len();
+            self.dictionary.rank(&mut self.indices, &mut self.keys);
+        }
     }
 
-    pub fn fall_back(&mut self) {
-        self.active = false;
+    /// Notes that pages go on without it.
+    pub fn end(&mut self) {
+        if let Some(standing) = &mut self.standing {
+            standing.end();
+        }
     }
 
     /// Returns true if an earlier page refers to the dictionary.
@@ -139,12 +153,11 @@ impl<D: Dictionary> DictionaryEncoder<D> {
         self.entries_before > 0
     }
 
-    /// The repeats among the indices of the page, while pages get any.
-    pub fn repeats(&self) -> Option<Repeats> {
+    /// The repeats among the indices of the page.
+    pub fn repeats(&self) -> Repeats {
         // Entries come in the order of the values, but for those that were ranked.
         let in_order = self.entries_before == 0 && self.indices.len() / 2 >= self.ranked;
-        self.active
-            .then(|| each_width!(&self.indices, 0, indices => Repeats::of(indices, self.dictionary.len(), in_order)))
+        each_width!(&self.indices, 0, indices => Repeats::of(indices, self.dictionary.len(), in_order))
     }
 
     /// The neighbours of the page's last indices.
@@ -237,15 +250,6 @@ fn count<T: Symbol>(indices: &[T], counts: &mut [u32; NARROW]) {
     }
 }
 
-/// Dictionary fallback: goes on without the dictionary, and drops it unless earlier pages refer to it.
-pub(super) fn fall_back<D: Dictionary>(place: &mut Option<DictionaryEncoder<D>>) {
-    if let Some(indexed) = place {
-        indexed.indices.clear();
-        indexed.fall_back();
-    }
-    *place = place.take().filter(DictionaryEncoder::serves_earlier_pages);
-}
-
 /// The most bits of an index for a dictionary that needs `bits`: some widths are rounded up to whole bytes.
 fn most_bits(bits: usize) -> usize {
     match bits {
@@ -267,7 +271,7 @@ fn bits_with_room(bits: usize) -> usize {
 
 /// The number of indices that go into `page` bytes, for a dictionary with `entries` at the beginning of the page. Each
 /// index may bring a new entry.
-pub(super) fn index_capacity(entries: usize, page: usize) -> usize {
+fn index_capacity(entries: usize, page: usize) -> usize {
     // Behind the width and between the headers of runs.
     let room = page.saturating_sub(8 + page / 32) * 8;
     let capacity = |bits: usize| room / bits_with_room(bits);
