@@ -7,24 +7,23 @@
 //! The first check ignores validity, and as a rule finds nothing. If it does, the second check looks at valid slots
 //! only: slots that are null, or below a null, may hold anything.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, Int16Type, Int32Type, Int64Type,
-    LargeBinaryType, LargeUtf8Type, RunEndIndexType, StringViewType, Utf8Type,
+    BinaryViewType, ByteViewType, Int16Type, Int32Type, Int64Type, RunEndIndexType, StringViewType,
 };
 use arrow_array::{
     Array, ArrayRef, GenericByteViewArray, GenericListViewArray, OffsetSizeTrait, downcast_integer_array,
 };
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::{DataType, FieldRef, Schema};
-use parquet_encode::sound::{Offset, ascend, is_ascii};
+use parquet_encode::sound::{Offset, is_ascii};
 
+use crate::byte_slots::ByteSlots;
 use crate::error::{Result, WriteError};
-use crate::lists::{child_of_lists, reached};
+use crate::lists::{ElementSlots, ascending, child_of_lists, is_view_within, reached};
 
 /// The most bytes of a value that a message shows.
 const SHOWN_BYTES: usize = 32;
@@ -75,7 +74,7 @@ pub(crate) fn without_stray_views(array: &ArrayRef) -> Result<ArrayRef> {
         let lists = array.as_list_view::<T>();
         let slots = lists.offsets().iter().zip(lists.sizes());
         let kept = |(offset, size): (&T, &T)| {
-            let is_kept = within(*offset, *size, lists.values().len());
+            let is_kept = is_view_within(*offset, *size, lists.values().len());
             if is_kept {
                 (*offset, *size)
             } else {
@@ -136,46 +135,12 @@ pub(crate) fn is_sound(array: &ArrayRef) -> bool {
         },
         _ => match (UncheckedBytes::of(array), child_of_lists(array)) {
             (Some(bytes), _) => bytes.are_sound(),
-            (_, Some(child)) => elements(array, child.len())
+            (_, Some(child)) => ElementSlots::of(array)
+                .and_then(|slots| slots.within(child.len()))
                 .is_some_and(|used| is_sound(&child.slice(used.start, used.len()))),
             (None, None) => true,
         },
     }
-}
-
-/// The range of elements that lists use, out of `count`; `None` where a list refers to elements that do not exist.
-fn elements(lists: &ArrayRef, count: usize) -> Option<Range<usize>> {
-    match lists.data_type() {
-        DataType::List(_) => ascending(lists.as_list::<i32>().value_offsets(), count),
-        DataType::LargeList(_) => ascending(lists.as_list::<i64>().value_offsets(), count),
-        DataType::Map(_, _) => ascending(lists.as_map().value_offsets(), count),
-        DataType::ListView(_) => {
-            let lists = lists.as_list_view::<i32>();
-            viewed(lists.value_offsets(), lists.value_sizes(), count)
-        }
-        DataType::LargeListView(_) => {
-            let lists = lists.as_list_view::<i64>();
-            viewed(lists.value_offsets(), lists.value_sizes(), count)
-        }
-        _ => Some(0..count),
-    }
-}
-
-/// The range that offsets span, if they ascend and stay within `count` bytes or elements.
-fn ascending<T: OffsetSizeTrait + Offset>(offsets: &[T], count: usize) -> Option<Range<usize>> {
-    let (first, last) = (offsets.first()?.to_usize()?, offsets.last()?.to_usize()?);
-    (last <= count && ascend(offsets)).then_some(first..last)
-}
-
-fn viewed<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T], count: usize) -> Option<Range<usize>> {
-    let is_within = |(offset, size): (&T, &T)| within(*offset, *size, count);
-    offsets.iter().zip(sizes).all(is_within).then_some(0..count)
-}
-
-fn within<T: OffsetSizeTrait>(offset: T, size: T, count: usize) -> bool {
-    let end = offset.to_usize().zip(size.to_usize());
-    end.and_then(|(offset, size)| offset.checked_add(size))
-        .is_some_and(|end| end <= count)
 }
 
 fn keys_are_sound(keys: &dyn Array, count: usize) -> bool {
@@ -262,7 +227,8 @@ fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(Str
                 bytes.fault_of_offsets().or_else(what).and_then(at)
             }
             (_, Some(child)) => {
-                if !slots.all(|slot| has_elements(array, slot, child.len())) {
+                let lists = ElementSlots::of(array);
+                if !slots.all(|slot| lists.is_none_or(|lists| lists.is_within(slot, child.len()))) {
                     return at(format!(
                         "a list has more than the {} elements that are there",
                         child.len()
@@ -282,76 +248,26 @@ fn key_at(keys: &dyn Array, slot: usize) -> usize {
     )
 }
 
-/// Returns true if the elements of a list are among the first `count`.
-fn has_elements(lists: &ArrayRef, slot: usize, count: usize) -> bool {
-    fn between<T: OffsetSizeTrait + Offset>(offsets: &[T], slot: usize, count: usize) -> bool {
-        ascending(&offsets[slot..slot + 2], count).is_some()
-    }
-    match lists.data_type() {
-        DataType::List(_) => between(lists.as_list::<i32>().value_offsets(), slot, count),
-        DataType::LargeList(_) => between(lists.as_list::<i64>().value_offsets(), slot, count),
-        DataType::Map(_, _) => between(lists.as_map().value_offsets(), slot, count),
-        DataType::ListView(_) => {
-            let lists = lists.as_list_view::<i32>();
-            within(lists.value_offsets()[slot], lists.value_sizes()[slot], count)
-        }
-        DataType::LargeListView(_) => {
-            let lists = lists.as_list_view::<i64>();
-            within(lists.value_offsets()[slot], lists.value_sizes()[slot], count)
-        }
-        _ => true,
-    }
-}
-
 /// Values of text or bytes.
 struct UncheckedBytes<'a> {
     is_text: bool,
-    layout: BytesLayout<'a>,
-}
-
-enum BytesLayout<'a> {
-    Small(&'a [i32], &'a [u8]),
-    Large(&'a [i64], &'a [u8]),
-    Views(&'a [u128], &'a [Buffer]),
+    slots: ByteSlots<'a>,
 }
 
 impl<'a> UncheckedBytes<'a> {
     fn of(array: &'a ArrayRef) -> Option<Self> {
-        fn small<T: ByteArrayType<Offset = i32>>(array: &ArrayRef) -> BytesLayout<'_> {
-            BytesLayout::Small(
-                array.as_bytes::<T>().value_offsets(),
-                array.as_bytes::<T>().value_data(),
-            )
-        }
-        fn large<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> BytesLayout<'_> {
-            BytesLayout::Large(
-                array.as_bytes::<T>().value_offsets(),
-                array.as_bytes::<T>().value_data(),
-            )
-        }
-        fn views<T: ByteViewType>(array: &ArrayRef) -> BytesLayout<'_> {
-            BytesLayout::Views(
-                array.as_byte_view::<T>().views(),
-                array.as_byte_view::<T>().data_buffers(),
-            )
-        }
-        let (is_text, layout) = match array.data_type() {
-            DataType::Utf8 => (true, small::<Utf8Type>(array)),
-            DataType::LargeUtf8 => (true, large::<LargeUtf8Type>(array)),
-            DataType::Utf8View => (true, views::<StringViewType>(array)),
-            DataType::Binary => (false, small::<BinaryType>(array)),
-            DataType::LargeBinary => (false, large::<LargeBinaryType>(array)),
-            DataType::BinaryView => (false, views::<BinaryViewType>(array)),
-            _ => return None,
-        };
-        Some(Self { is_text, layout })
+        use DataType::{LargeUtf8, Utf8, Utf8View};
+        Some(Self {
+            is_text: matches!(array.data_type(), Utf8 | LargeUtf8 | Utf8View),
+            slots: ByteSlots::of(array)?,
+        })
     }
 
     fn are_sound(&self) -> bool {
-        match self.layout {
-            BytesLayout::Small(offsets, data) => self.are_sound_between(offsets, data),
-            BytesLayout::Large(offsets, data) => self.are_sound_between(offsets, data),
-            BytesLayout::Views(views, _) => (0..views.len()).all(|slot| self.is_sound_at(slot)),
+        match self.slots {
+            ByteSlots::Offsets(offsets, data) => self.are_sound_between(offsets, data),
+            ByteSlots::LargeOffsets(offsets, data) => self.are_sound_between(offsets, data),
+            ByteSlots::Views(views, _) => (0..views.len()).all(|slot| self.is_sound_at(slot)),
         }
     }
 
@@ -371,7 +287,7 @@ impl<'a> UncheckedBytes<'a> {
     }
 
     fn is_sound_at(&self, slot: usize) -> bool {
-        if let BytesLayout::Views(views, _) = self.layout
+        if let ByteSlots::Views(views, _) = self.slots
             && is_short(views[slot])
             && views[slot] & NOT_ASCII == 0
         {
@@ -381,10 +297,10 @@ impl<'a> UncheckedBytes<'a> {
     }
 
     fn fault_of_offsets(&self) -> Option<String> {
-        let ascends = match self.layout {
-            BytesLayout::Small(offsets, data) => ascending(offsets, data.len()).is_some(),
-            BytesLayout::Large(offsets, data) => ascending(offsets, data.len()).is_some(),
-            BytesLayout::Views(_, _) => true,
+        let ascends = match self.slots {
+            ByteSlots::Offsets(offsets, data) => ascending(offsets, data.len()).is_some(),
+            ByteSlots::LargeOffsets(offsets, data) => ascending(offsets, data.len()).is_some(),
+            ByteSlots::Views(_, _) => true,
         };
         (!ascends).then(|| "offsets go down, or beyond the values".into())
     }
@@ -394,15 +310,15 @@ impl<'a> UncheckedBytes<'a> {
             data.get(offsets[slot].to_usize()?..offsets[slot + 1].to_usize()?)
         }
         let short;
-        let value = match self.layout {
-            BytesLayout::Small(offsets, data) => between(offsets, data, slot),
-            BytesLayout::Large(offsets, data) => between(offsets, data, slot),
-            BytesLayout::Views(views, _) if is_short(views[slot]) => {
+        let value = match self.slots {
+            ByteSlots::Offsets(offsets, data) => between(offsets, data, slot),
+            ByteSlots::LargeOffsets(offsets, data) => between(offsets, data, slot),
+            ByteSlots::Views(views, _) if is_short(views[slot]) => {
                 short = views[slot].to_le_bytes();
                 let length = ByteView::from(views[slot]).length as usize;
                 short.get(4..4 + length)
             }
-            BytesLayout::Views(views, buffers) => {
+            ByteSlots::Views(views, buffers) => {
                 let view = ByteView::from(views[slot]);
                 let (start, length) = (view.offset as usize, view.length as usize);
                 buffers
@@ -434,6 +350,7 @@ fn is_continuation(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use arrow_array::make_array;
+    use arrow_buffer::Buffer;
     use arrow_data::{ArrayData, ArrayDataBuilder};
     use arrow_schema::Field;
     use proptest::collection::vec;

@@ -9,6 +9,7 @@
 
 mod batch;
 mod budget;
+mod byte_slots;
 mod choose;
 mod chunker;
 mod column;

@@ -11,16 +11,16 @@ use arrow_array::types::{
     Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int16Type,
     Int32Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use parquet_encode::stats;
 
 use crate::batch::Batch;
+use crate::byte_slots::ByteSlots;
 use crate::error::{Result, WriteError};
-use crate::lists::{child_of_lists, spans};
-use crate::weight::view_length;
+use crate::lists::{ElementSlots, child_of_lists};
 
 /// The most bytes of a value, and of all values that a row has in one leaf column. A row lies in one page, and a page
 /// has at most 2^31 - 1 bytes. The rest of them is left for lengths, levels and what compression may add.
@@ -102,32 +102,8 @@ fn precision_and_scale(data_type: &DataType) -> (u8, i8) {
 
 /// The elements of lists, without those before the first and behind the last list.
 fn elements(array: &ArrayRef) -> Option<ArrayRef> {
-    fn between<T: OffsetSizeTrait>(offsets: &[T]) -> Range<usize> {
-        offsets[0].as_usize()..offsets[offsets.len() - 1].as_usize()
-    }
-    fn around<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> Range<usize> {
-        let lists = || offsets.iter().zip(sizes).filter(|(_, size)| **size > T::zero());
-        let first = lists().map(|(offset, _)| offset.as_usize()).min();
-        let last = lists()
-            .map(|(offset, size)| offset.as_usize().saturating_add(size.as_usize()))
-            .max();
-        first.unwrap_or(0)..last.unwrap_or(0)
-    }
-    let values = child_of_lists(array)?;
-    let range = match array.data_type() {
-        DataType::List(_) => between(array.as_list::<i32>().value_offsets()),
-        DataType::LargeList(_) => between(array.as_list::<i64>().value_offsets()),
-        DataType::Map(_, _) => between(array.as_map().value_offsets()),
-        DataType::ListView(_) => {
-            let lists = array.as_list_view::<i32>();
-            around(lists.offsets(), lists.sizes())
-        }
-        DataType::LargeListView(_) => {
-            let lists = array.as_list_view::<i64>();
-            around(lists.offsets(), lists.sizes())
-        }
-        _ => 0..values.len(),
-    };
+    let (slots, values) = ElementSlots::of(array).zip(child_of_lists(array))?;
+    let range = slots.reach();
     // Lists of null may lead anywhere.
     let (start, end) = (range.start.min(values.len()), range.end.min(values.len()));
     Some(values.slice(start, end - start))
@@ -141,30 +117,25 @@ fn values_of_runs(array: &ArrayRef) -> ArrayRef {
 /// An upper bound of the longest value's bytes.
 fn longest(array: &ArrayRef) -> u64 {
     // Every value is shorter than all of them: usually there is nothing more to ask.
-    match array.data_type() {
-        DataType::Utf8 | DataType::Binary => match length(small_offsets(array), 0..array.len()) {
+    match ByteSlots::of(array) {
+        Some(ByteSlots::Views(_, buffers)) => longest_buffer(buffers),
+        Some(slots) => match slots.bytes(0..array.len()) {
             all if all <= MOST_ROW_BYTES => all,
             _ => longest_value(array),
         },
-        DataType::LargeUtf8 | DataType::LargeBinary => match length(large_offsets(array), 0..array.len()) {
-            all if all <= MOST_ROW_BYTES => all,
-            _ => longest_value(array),
-        },
-        DataType::Utf8View => longest_buffer(array.as_string_view().data_buffers()),
-        DataType::BinaryView => longest_buffer(array.as_binary_view().data_buffers()),
-        _ => longest_value(array),
+        None => longest_value(array),
     }
 }
 
 fn longest_value(array: &ArrayRef) -> u64 {
+    if let Some(slots) = ByteSlots::of(array) {
+        let lengths = (0..array.len()).map(|slot| slots.length(slot));
+        return lengths.max().unwrap_or(0);
+    }
     match array.data_type() {
         DataType::FixedSizeBinary(width) => u64::from(width.unsigned_abs()),
         DataType::Dictionary(_, _) => longest_value(array.as_any_dictionary().values()),
         DataType::RunEndEncoded(_, _) => longest_value(&values_of_runs(array)),
-        _ if has_lengths(array) => {
-            let lengths = (0..array.len()).map(|slot| bytes(array, slot));
-            lengths.max().unwrap_or(0)
-        }
         other => other.primitive_width().unwrap_or(1) as u64,
     }
 }
@@ -177,12 +148,9 @@ fn longest_buffer(buffers: &[Buffer]) -> u64 {
 
 /// An upper bound of the bytes of a page that has all values.
 fn most_bytes(array: &ArrayRef) -> u64 {
-    let values = match array.data_type() {
-        DataType::Utf8 | DataType::Binary => length(small_offsets(array), 0..array.len()),
-        DataType::LargeUtf8 | DataType::LargeBinary => length(large_offsets(array), 0..array.len()),
-        DataType::Utf8View => views_length(array.as_string_view().views()),
-        DataType::BinaryView => views_length(array.as_binary_view().views()),
-        _ => array.len() as u64 * longest_value(array),
+    let values = match ByteSlots::of(array) {
+        Some(slots) => slots.bytes(0..array.len()),
+        None => array.len() as u64 * longest_value(array),
     };
     values + overhead(array) * array.len() as u64
 }
@@ -192,43 +160,9 @@ fn overhead(array: &ArrayRef) -> u64 {
     match array.data_type() {
         DataType::Dictionary(_, _) => overhead(array.as_any_dictionary().values()),
         DataType::RunEndEncoded(_, _) => overhead(&values_of_runs(array)),
-        _ if has_lengths(array) => LEVEL_BYTES + LENGTH_BYTES,
+        _ if ByteSlots::of(array).is_some() => LEVEL_BYTES + LENGTH_BYTES,
         _ => LEVEL_BYTES,
     }
-}
-
-fn has_lengths(array: &ArrayRef) -> bool {
-    matches!(
-        array.data_type(),
-        DataType::Utf8
-            | DataType::Binary
-            | DataType::LargeUtf8
-            | DataType::LargeBinary
-            | DataType::Utf8View
-            | DataType::BinaryView
-    )
-}
-
-fn small_offsets(array: &ArrayRef) -> &[i32] {
-    match array.data_type() {
-        DataType::Utf8 => array.as_string::<i32>().value_offsets(),
-        _ => array.as_binary::<i32>().value_offsets(),
-    }
-}
-
-fn large_offsets(array: &ArrayRef) -> &[i64] {
-    match array.data_type() {
-        DataType::LargeUtf8 => array.as_string::<i64>().value_offsets(),
-        _ => array.as_binary::<i64>().value_offsets(),
-    }
-}
-
-fn length<T: OffsetSizeTrait>(offsets: &[T], slots: Range<usize>) -> u64 {
-    (offsets[slots.end] - offsets[slots.start]).as_usize() as u64
-}
-
-fn views_length(views: &[u128]) -> u64 {
-    views.iter().map(|view| view_length(*view)).sum()
 }
 
 /// Rows of the batch, each with its slots of an array. Slots under nulls are left out.
@@ -245,15 +179,12 @@ fn visit(path: &str, array: &ArrayRef, rows: RowSlots) -> Result<()> {
         return children
             .try_for_each(|(field, child)| visit(&format!("{path}.{}", field.name()), child, rows.clone()));
     }
-    let Some(elements) = child_of_lists(array) else {
+    let Some((lists, elements)) = ElementSlots::of(array).zip(child_of_lists(array)) else {
         return visit_leaf(path, array, &rows);
     };
-    let spans = spans(array);
     let slots = valid(array, rows).into_iter();
     let slots = slots.flat_map(|(row, slots)| slots.map(move |slot| (row, slot)));
-    let rows = slots
-        .map(|(row, slot)| (row, spans[slot].0..spans[slot].1))
-        .collect();
+    let rows = slots.map(|(row, slot)| (row, lists.of_row(slot))).collect();
     visit(&format!("{path}.element"), &elements, rows)
 }
 
@@ -390,11 +321,5 @@ fn digits_problem<T: DecimalType>(values: &ArrayRef, place: usize) -> Option<(St
 
 /// The bytes of a value.
 fn bytes(values: &ArrayRef, place: usize) -> u64 {
-    match values.data_type() {
-        DataType::Utf8 | DataType::Binary => length(small_offsets(values), place..place + 1),
-        DataType::LargeUtf8 | DataType::LargeBinary => length(large_offsets(values), place..place + 1),
-        DataType::Utf8View => view_length(values.as_string_view().views()[place]),
-        DataType::BinaryView => view_length(values.as_binary_view().views()[place]),
-        _ => longest_value(values),
-    }
+    ByteSlots::of(values).map_or_else(|| longest_value(values), |slots| slots.length(place))
 }

@@ -7,11 +7,12 @@ use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
 
-use crate::lists::{child_of_lists, element_field};
+use crate::byte_slots::{ByteSlots, each_layout};
+use crate::lists::{ElementSlots, child_of_lists, each_list_layout, element_field};
 use crate::schema::plain;
 
 /// Bytes that an element of a list counts for besides its values.
@@ -25,17 +26,12 @@ pub(crate) const ROWS_TOGETHER: usize = 1 << 16;
 
 /// The weight of each row of a set of columns.
 pub struct RowWeights {
-    columns: Vec<ByteOffsets>,
+    /// Text and bytes with offsets, which show the sum of rows wherever no slot is null.
+    columns: Vec<ArrayRef>,
     /// The sum of all rows before each, over the columns whose arrays do not show it.
     sums: Option<Vec<u64>>,
     /// Bytes that every row has in fixed-size columns.
     fixed: u64,
-}
-
-/// The offsets of a string or binary array: exact wherever no slot is null.
-enum ByteOffsets {
-    Small(ArrayRef),
-    Large(ArrayRef),
 }
 
 impl RowWeights {
@@ -63,9 +59,8 @@ impl RowWeights {
         for column in columns {
             match column.data_type() {
                 DataType::FixedSizeBinary(size) => weights.fixed += u64::try_from(*size).unwrap_or(0),
-                DataType::Utf8 | DataType::Binary => weights.columns.push(ByteOffsets::Small(column.clone())),
-                DataType::LargeUtf8 | DataType::LargeBinary => {
-                    weights.columns.push(ByteOffsets::Large(column.clone()));
+                DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => {
+                    weights.columns.push(column.clone());
                 }
                 _ => weights.add(sums(column, element)),
             }
@@ -89,19 +84,23 @@ impl RowWeights {
 
     /// An upper bound of the weight of the rows from `start` to `end`, in a few operations.
     fn at_most(&self, start: usize, end: usize) -> u64 {
-        let columns: u64 = self.columns.iter().map(|column| column.at_most(start, end)).sum();
+        let columns: u64 = self
+            .columns
+            .iter()
+            .map(|column| at_most(column, start, end))
+            .sum();
         columns + self.summed(start, end) + self.fixed * (end - start) as u64
     }
 
     fn exact(&self, row: usize) -> u64 {
-        let columns: u64 = self.columns.iter().map(|column| column.exact(row)).sum();
+        let columns: u64 = self.columns.iter().map(|column| exact(column, row)).sum();
         columns + self.summed(row, row + 1) + self.fixed
     }
 
     /// The weight of the rows from `start` to `end`.
     #[must_use]
     pub fn total(&self, start: usize, end: usize) -> u64 {
-        let columns: u64 = self.columns.iter().map(|column| column.total(start, end)).sum();
+        let columns: u64 = self.columns.iter().map(|column| total(column, start, end)).sum();
         columns + self.summed(start, end) + self.fixed * (end - start) as u64
     }
 
@@ -144,46 +143,33 @@ impl RowWeights {
     }
 }
 
-impl ByteOffsets {
-    fn at_most(&self, start: usize, end: usize) -> u64 {
-        match self {
-            Self::Small(array) => span(offsets::<i32>(array), start, end),
-            Self::Large(array) => span(offsets::<i64>(array), start, end),
-        }
-    }
+fn at_most(column: &ArrayRef, start: usize, end: usize) -> u64 {
+    ByteSlots::of(column).map_or(0, |slots| slots.bytes(start..end))
+}
 
-    fn total(&self, start: usize, end: usize) -> u64 {
-        let under_nulls = match self {
-            Self::Small(array) => under_nulls(array.nulls(), offsets::<i32>(array), start, end),
-            Self::Large(array) => under_nulls(array.nulls(), offsets::<i64>(array), start, end),
-        };
-        self.at_most(start, end).saturating_sub(under_nulls)
-    }
+fn total(column: &ArrayRef, start: usize, end: usize) -> u64 {
+    ByteSlots::of(column).map_or(0, |slots| {
+        let bytes = slots.bytes(start..end);
+        let under_nulls = each_layout!(slots, bytes => under_nulls(column.nulls(), bytes, start, end));
+        bytes.saturating_sub(under_nulls)
+    })
+}
 
-    fn exact(&self, row: usize) -> u64 {
-        match self {
-            Self::Small(array) | Self::Large(array) if array.is_null(row) => 0,
-            _ => self.at_most(row, row + 1),
-        }
+fn exact(column: &ArrayRef, row: usize) -> u64 {
+    if column.is_null(row) {
+        0
+    } else {
+        at_most(column, row, row + 1)
     }
 }
 
 /// Rows whose validity bits fill a word.
 const WORD_ROWS: usize = 64;
-/// More bytes than any array holds.
-const MOST_BYTES: u64 = 1 << 40;
-
-fn span<T: OffsetSizeTrait>(offsets: &[T], start: usize, end: usize) -> u64 {
-    let (start, end) = (offsets[start].as_usize(), offsets[end].as_usize());
-    // Offsets that break the rules are found when their rows are: until then they may say anything but the impossible.
-    (end.wrapping_sub(start) as u64).min(MOST_BYTES)
-}
-
 /// The bytes of slots from `start` to `end` that are null. As a rule these have none, and whole words of validity bits
 /// are passed over.
-fn under_nulls<T: OffsetSizeTrait>(
+fn under_nulls(
     nulls: Option<&NullBuffer>,
-    offsets: &[T],
+    span: impl Fn(Range<usize>) -> u64,
     start: usize,
     end: usize,
 ) -> u64 {
@@ -198,7 +184,7 @@ fn under_nulls<T: OffsetSizeTrait>(
         let last = end.min(first + WORD_ROWS);
         let mut null = !word;
         if null == u64::MAX {
-            bytes = bytes.saturating_add(span(offsets, first, last));
+            bytes = bytes.saturating_add(span(first..last));
             continue;
         }
         while null != 0 {
@@ -206,41 +192,21 @@ fn under_nulls<T: OffsetSizeTrait>(
             if row >= last {
                 break;
             }
-            bytes = bytes.saturating_add(span(offsets, row, row + 1));
+            bytes = bytes.saturating_add(span(row..row + 1));
             null &= null - 1;
         }
     }
     bytes
 }
 
-fn offsets<T: OffsetSizeTrait>(array: &ArrayRef) -> &[T] {
-    match array.data_type() {
-        DataType::Utf8 | DataType::LargeUtf8 => array.as_string::<T>().value_offsets(),
-        _ => array.as_binary::<T>().value_offsets(),
-    }
-}
-
 /// The sums of weights before each row; `None` for a type whose values have one small size.
 fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
     let nulls = array.nulls();
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+    if let Some(slots) = ByteSlots::of(array) {
+        return Some(each_layout!(slots, bytes => accumulate(array.len(), valid, |row| bytes(row..row + 1))));
+    }
     match array.data_type() {
-        DataType::Utf8 | DataType::Binary => {
-            let offsets = offsets::<i32>(array);
-            Some(accumulate(array.len(), valid, |row| span(offsets, row, row + 1)))
-        }
-        DataType::LargeUtf8 | DataType::LargeBinary => {
-            let offsets = offsets::<i64>(array);
-            Some(accumulate(array.len(), valid, |row| span(offsets, row, row + 1)))
-        }
-        DataType::Utf8View => {
-            let views = array.as_string_view().views();
-            Some(accumulate(array.len(), valid, |row| view_length(views[row])))
-        }
-        DataType::BinaryView => {
-            let views = array.as_binary_view().views();
-            Some(accumulate(array.len(), valid, |row| view_length(views[row])))
-        }
         DataType::FixedSizeBinary(size) => {
             let size = u64::try_from(*size).unwrap_or(0);
             Some(accumulate(array.len(), |_| true, |_| size))
@@ -252,30 +218,10 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             _ => runs::<Int64Type>(array, element),
         },
         DataType::Struct(_) => structs(array, element),
-        DataType::List(_) => Some(lists(
-            array,
-            pairs(array.as_list::<i32>().value_offsets()),
-            element,
-        )),
-        DataType::LargeList(_) => Some(lists(
-            array,
-            pairs(array.as_list::<i64>().value_offsets()),
-            element,
-        )),
-        DataType::Map(_, _) => Some(lists(array, pairs(array.as_map().value_offsets()), element)),
-        DataType::ListView(_) => {
-            let list = array.as_list_view::<i32>();
-            Some(lists(array, views(list.offsets(), list.sizes()), element))
+        _ => {
+            let slots = ElementSlots::of(array)?;
+            Some(each_list_layout!(slots, of_row => lists(array, of_row, element)))
         }
-        DataType::LargeListView(_) => {
-            let list = array.as_list_view::<i64>();
-            Some(lists(array, views(list.offsets(), list.sizes()), element))
-        }
-        DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
-            Some(lists(array, |row| row * size..(row + 1) * size, element))
-        }
-        _ => None,
     }
 }
 
@@ -294,12 +240,6 @@ fn has_sums(data_type: &DataType) -> bool {
         DataType::RunEndEncoded(_, values) => has_sums(values.data_type()),
         lists => element_field(lists).is_some(),
     }
-}
-
-/// The length of a view's value, which is its first four bytes.
-pub(crate) fn view_length(view: u128) -> u64 {
-    let [a, b, c, d, ..] = view.to_le_bytes();
-    u64::from(u32::from_le_bytes([a, b, c, d]))
 }
 
 fn accumulate(rows: usize, valid: impl Fn(usize) -> bool, weight: impl Fn(usize) -> u64) -> Vec<u64> {
@@ -351,30 +291,12 @@ fn runs<R: RunEndIndexType>(array: &ArrayRef, element: Element) -> Option<Vec<u6
 
 /// The sums of rows that refer to a dictionary. Of text and bytes, only the values that rows refer to are looked at.
 fn dictionary(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
-    let dictionary = array.as_any_dictionary();
-    let values = dictionary.values();
-    match values.data_type() {
-        DataType::Utf8 | DataType::Binary => {
-            let offsets = offsets::<i32>(values);
-            Some(by_keys(array, |value| span(offsets, value, value + 1)))
-        }
-        DataType::LargeUtf8 | DataType::LargeBinary => {
-            let offsets = offsets::<i64>(values);
-            Some(by_keys(array, |value| span(offsets, value, value + 1)))
-        }
-        DataType::Utf8View => {
-            let views = values.as_string_view().views();
-            Some(by_keys(array, |value| view_length(views[value])))
-        }
-        DataType::BinaryView => {
-            let views = values.as_binary_view().views();
-            Some(by_keys(array, |value| view_length(views[value])))
-        }
-        _ => {
-            let sums = sums(values, element)?;
-            Some(by_keys(array, |value| sums[value + 1] - sums[value]))
-        }
+    let values = array.as_any_dictionary().values();
+    if let Some(slots) = ByteSlots::of(values) {
+        return Some(each_layout!(slots, bytes => by_keys(array, |value| bytes(value..value + 1))));
     }
+    let sums = sums(values, element)?;
+    Some(by_keys(array, |value| sums[value + 1] - sums[value]))
 }
 
 /// The sums of rows that refer to values of these weights.
@@ -427,17 +349,6 @@ fn lists(array: &ArrayRef, span: impl Fn(usize) -> Range<usize>, element: Elemen
             .map_or(0, |inner| inner[span.end - start] - inner[span.start - start]);
         inner + width * span.len() as u64
     })
-}
-
-fn pairs<T: OffsetSizeTrait>(offsets: &[T]) -> impl Fn(usize) -> Range<usize> {
-    |row| offsets[row].as_usize()..offsets[row + 1].as_usize()
-}
-
-fn views<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T]) -> impl Fn(usize) -> Range<usize> {
-    |row| {
-        let start = offsets[row].as_usize();
-        start..start.saturating_add(sizes[row].as_usize())
-    }
 }
 
 /// Bytes of an element of lists: those of its values whose size its type says, and four for each length of text or

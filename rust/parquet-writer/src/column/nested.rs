@@ -4,16 +4,16 @@ mod levels;
 
 use std::ops::Range;
 use std::slice::IterMut;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::MutableArrayData;
 use arrow_schema::{DataType, Field, FieldRef};
 
 use super::flat::{self, LeafEncoder};
 use super::{EncodedChunk, FieldEncoder, in_column, unexpected};
 use crate::error::Result;
+use crate::lists::{ElementSlots, child_of_lists, each_list_layout};
 use levels::SlotLevels;
 
 /// Encodes the leaves of one nested field of one row group.
@@ -78,49 +78,13 @@ fn write_lists(
     inside: &mut dyn FnMut(&ArrayRef, &SlotLevels<'_>) -> Result<()>,
 ) -> Result<()> {
     let (nullable, nulls) = (field.is_nullable(), array.nulls());
-    let (values, elements) = match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            let (span, most) = spans(list.value_offsets());
-            (
-                list.values().clone(),
-                place.elements(nullable, nulls, span, most)?,
-            )
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            let (span, most) = spans(list.value_offsets());
-            (
-                list.values().clone(),
-                place.elements(nullable, nulls, span, most)?,
-            )
-        }
-        DataType::FixedSizeList(_, size) => {
-            let (list, size) = (array.as_fixed_size_list(), usize::try_from(*size).unwrap_or(0));
-            let span = |slot| slot * size..(slot + 1) * size;
-            let most = list.len() * size;
-            (
-                list.values().clone(),
-                place.elements(nullable, nulls, span, most)?,
-            )
-        }
-        DataType::Map(_, _) => {
-            let map = array.as_map();
-            let (span, most) = spans(map.value_offsets());
-            let entries: ArrayRef = Arc::new(map.entries().clone());
-            (entries, place.elements(nullable, nulls, span, most)?)
-        }
-        _ => return Err(unexpected(array.data_type())),
-    };
+    let (slots, values) = ElementSlots::of(array)
+        .zip(child_of_lists(array))
+        .ok_or_else(|| unexpected(array.data_type()))?;
+    let most = slots.reach().len();
+    let elements = each_list_layout!(slots, of_row => place.elements(nullable, nulls, of_row, most))?;
     let values = gathered(&values, &elements.ranges)?;
     inside(&values, &place.of_elements(&elements, nullable))
-}
-
-/// The elements of each list, and how many there are in all.
-fn spans<T: OffsetSizeTrait>(offsets: &[T]) -> (impl Fn(usize) -> Range<usize> + '_, usize) {
-    let span = |slot: usize| offsets[slot].as_usize()..offsets[slot + 1].as_usize();
-    let ends = offsets.first().zip(offsets.last());
-    (span, ends.map_or(0, |(first, last)| (*last - *first).as_usize()))
 }
 
 /// The slots of some ranges. They are copied only if there are gaps between the ranges.
