@@ -10,11 +10,10 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    BinaryViewType, ByteViewType, Int16Type, Int32Type, Int64Type, RunEndIndexType, StringViewType,
-};
+use arrow_array::types::{BinaryViewType, ByteViewType, RunEndIndexType, StringViewType};
 use arrow_array::{
-    Array, ArrayRef, GenericByteViewArray, GenericListViewArray, OffsetSizeTrait, downcast_integer_array,
+    Array, ArrayRef, GenericByteViewArray, GenericListViewArray, OffsetSizeTrait, RunArray,
+    downcast_integer_array, downcast_run_array,
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
@@ -128,11 +127,10 @@ pub(crate) fn is_sound(array: &ArrayRef) -> bool {
             );
             keys_are_sound(keys, values.len()) && values_are_sound(keys, values)
         }
-        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
-            DataType::Int16 => runs_are_sound::<Int16Type>(array),
-            DataType::Int32 => runs_are_sound::<Int32Type>(array),
-            _ => runs_are_sound::<Int64Type>(array),
-        },
+        DataType::RunEndEncoded(_, _) => downcast_run_array!(
+            array => runs_are_sound(array),
+            _ => true
+        ),
         _ => match (UncheckedBytes::of(array), child_of_lists(array)) {
             (Some(bytes), _) => bytes.are_sound(),
             (_, Some(child)) => ElementSlots::of(array)
@@ -164,10 +162,7 @@ fn values_are_sound(keys: &dyn Array, values: &ArrayRef) -> bool {
     }
 }
 
-fn runs_are_sound<T: RunEndIndexType>(array: &ArrayRef) -> bool {
-    let Some(runs) = array.as_run_opt::<T>() else {
-        return true;
-    };
+fn runs_are_sound<T: RunEndIndexType>(runs: &RunArray<T>) -> bool {
     let ends = runs.run_ends();
     let rows = ends.offset() + ends.len();
     let ends = ends.values();
@@ -212,12 +207,8 @@ fn fault(path: &str, array: &ArrayRef, live: Option<&NullBuffer>) -> Option<(Str
             }
             fault(path, values, Some(&NullBuffer::from(is_named)))
         }
-        DataType::RunEndEncoded(ends, _) => {
-            let values = match ends.data_type() {
-                DataType::Int16 => array.as_run::<Int16Type>().values(),
-                DataType::Int32 => array.as_run::<Int32Type>().values(),
-                _ => array.as_run::<Int64Type>().values(),
-            };
+        DataType::RunEndEncoded(_, _) => {
+            let values = downcast_run_array!(array => array.values(), _ => return None);
             fault(path, values, None)
                 .or_else(|| at("the ends of runs do not ascend to the number of rows".into()))
         }

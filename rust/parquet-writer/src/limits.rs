@@ -8,10 +8,9 @@ use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int16Type,
-    Int32Type, Int64Type,
+    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, downcast_run_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
@@ -269,14 +268,13 @@ fn looked_up(array: &ArrayRef) -> Result<(ArrayRef, ValueIndices)> {
             let named = keys.map(|key| key.and_then(place)).collect();
             Ok((values, ValueIndices::Named(named)))
         }
-        DataType::RunEndEncoded(ends, _) => {
+        DataType::RunEndEncoded(_, _) => {
             let (values, places) = looked_up(&values_of_runs(array))?;
-            let run = |slot: usize| match ends.data_type() {
-                DataType::Int16 => array.as_run::<Int16Type>().get_physical_index(slot),
-                DataType::Int32 => array.as_run::<Int32Type>().get_physical_index(slot),
-                _ => array.as_run::<Int64Type>().get_physical_index(slot),
-            };
-            let named = (0..array.len()).map(|slot| places.of(run(slot))).collect();
+            let slots = 0..array.len();
+            let named = downcast_run_array!(
+                array => slots.map(|slot| places.of(array.get_physical_index(slot))).collect(),
+                _ => Vec::new()
+            );
             Ok((values, ValueIndices::Named(named)))
         }
         _ => Ok((array.clone(), ValueIndices::Own(array.nulls().cloned()))),

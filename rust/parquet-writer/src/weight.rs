@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::types::RunEndIndexType;
+use arrow_array::{Array, ArrayRef, RunArray, downcast_run_array};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
 
@@ -212,11 +212,10 @@ fn sums(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
             Some(accumulate(array.len(), |_| true, |_| size))
         }
         DataType::Dictionary(_, _) => dictionary(array, element),
-        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
-            DataType::Int16 => runs::<Int16Type>(array, element),
-            DataType::Int32 => runs::<Int32Type>(array, element),
-            _ => runs::<Int64Type>(array, element),
-        },
+        DataType::RunEndEncoded(_, _) => downcast_run_array!(
+            array => runs(array, element),
+            _ => None
+        ),
         DataType::Struct(_) => structs(array, element),
         _ => {
             let slots = ElementSlots::of(array)?;
@@ -266,8 +265,7 @@ fn structs(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
 }
 
 /// The sums of rows in runs. The runs are not written out: one value may stand for any number of rows.
-fn runs<R: RunEndIndexType>(array: &ArrayRef, element: Element) -> Option<Vec<u64>> {
-    let array = array.as_run::<R>();
+fn runs<R: RunEndIndexType>(array: &RunArray<R>, element: Element) -> Option<Vec<u64>> {
     let ends = array.run_ends();
     let (first, runs) = if array.is_empty() {
         (0, 0)
@@ -386,6 +384,7 @@ fn has_wide_elements(data_type: &DataType) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use arrow_array::types::Int64Type;
     use arrow_array::{
         Float64Array, Int32Array, LargeBinaryArray, ListArray, RunArray, StringArray, StructArray,
     };

@@ -447,9 +447,11 @@ mod tests {
 
     use super::*;
 
+    type PageRange = (Option<(f64, f64)>, u64);
+
     /// The range of a page that goes through a dictionary, and its values: pieces are added and the last values of some
     /// are dropped, as where a row does not fit.
-    fn page(pieces: &[(Vec<f64>, usize)]) -> ((Option<(f64, f64)>, u64), Vec<f64>) {
+    fn page(pieces: &[(Vec<f64>, usize)]) -> (PageRange, Vec<f64>) {
         let mut numbers = Numbers::new(IntegerOrder::Signed, Encoding::Plain);
         let mut indexed = DictionaryEncoder::new(NumberDictionary::new(DictionaryLimits::default()));
         let mut values: Vec<f64> = Vec::new();
@@ -473,7 +475,7 @@ mod tests {
         (numbers.page_range(Some(&mut indexed)), values)
     }
 
-    fn bits((range, nans): (Option<(f64, f64)>, u64)) -> (Option<(u64, u64)>, u64) {
+    fn bits((range, nans): PageRange) -> (Option<(u64, u64)>, u64) {
         (range.map(|(min, max)| (min.to_bits(), max.to_bits())), nans)
     }
 
