@@ -16,6 +16,7 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::c_data::{self, ArrayStream};
 use crate::errors::{Failure, ours};
+use crate::turn::check_signals;
 
 /// Classes whose rows are in memory whether or not they are asked for, by the package of their module and by name.
 /// Readers, queries and classes that are not known may make each batch when it is asked for.
@@ -149,22 +150,48 @@ enum ArraySource {
     One(Option<ArrayRef>),
 }
 
+/// What follows a group of batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// Maybe more batches.
+    More,
+    /// Nothing.
+    Nothing,
+    /// The error of the producer.
+    Failure,
+}
+
 impl Batches {
-    /// The next batches, up to the one with which they have `most` arrays; and whether there may be more, or what the
-    /// producer failed with behind them.
-    pub fn gather(&mut self, most: usize) -> (Vec<Batch>, Result<bool, Failure>) {
+    /// Calls `write` with all batches in groups, each up to the batch with which it has `most` arrays. Where the
+    /// producer fails, the batches before it are written first.
+    pub fn each_group(
+        mut self,
+        most: usize,
+        mut write: impl FnMut(&[Batch], Follows) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let arrays = arrays(self.schema.fields()).max(1);
-        let mut gathered = Vec::new();
-        while gathered.len() * arrays < most {
-            match self.next() {
-                Ok(Some(batch)) => {
-                    gathered.push(batch);
+        loop {
+            let (mut group, mut end) = (Vec::new(), None);
+            while end.is_none() && group.len() * arrays < most {
+                match self.next() {
+                    Ok(Some(batch)) => group.push(batch),
+                    Ok(None) => end = Some(Ok(())),
+                    Err(failure) => end = Some(Err(failure)),
                 }
-                Ok(None) => return (gathered, Ok(false)),
-                Err(failure) => return (gathered, Err(failure)),
             }
+            let follows = match &end {
+                None => Follows::More,
+                Some(Ok(())) => Follows::Nothing,
+                Some(Err(_)) => Follows::Failure,
+            };
+            write(&group, follows)?;
+            // Their producer is told when the writer is no longer locked.
+            drop(group);
+            if let Some(end) = end {
+                return end;
+            }
+            check_signals()?;
         }
-        (gathered, Ok(true))
     }
 
     /// All batches; the producer is called for each.

@@ -12,31 +12,22 @@ use parquet_writer::{Batch, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::arrow::{ArrowSource, schema_from};
+use crate::arrow::{ArrowSource, Follows, schema_from};
 use crate::errors::Failure;
 use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
 use crate::rows::{self, RowState, TakesRows};
-use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
+use crate::turn::{Takes, Turns, detached, interruptible, watch};
 use crate::writer::result_dict;
 
-/// The attributes of a `spillway.DatasetOptions`.
-pub(crate) struct FolderOptions {
-    partition_by: Vec<String>,
-    max_file_bytes: Option<i64>,
-    max_file_rows: Option<i64>,
-    max_open_files: i64,
-    basename_template: String,
-    mode: String,
-    metadata_file: bool,
-    on_schema_change: String,
-}
+/// A `spillway.DatasetOptions`, whose values were not looked at.
+pub(crate) struct FolderOptions(DatasetInput);
 
 impl<'py> FromPyObject<'_, 'py> for FolderOptions {
     type Error = PyErr;
 
     fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self {
+        Ok(Self(DatasetInput {
             partition_by: attribute(options, "partition_by", "a column name or a list of them")?,
             max_file_bytes: attribute(options, "max_file_bytes", INTEGER_OR_NONE)?,
             max_file_rows: attribute(options, "max_file_rows", INTEGER_OR_NONE)?,
@@ -45,23 +36,13 @@ impl<'py> FromPyObject<'_, 'py> for FolderOptions {
             mode: attribute(options, "mode", TEXT)?,
             metadata_file: attribute(options, "metadata_file", FLAG)?,
             on_schema_change: attribute(options, "on_schema_change", TEXT)?,
-        })
+        }))
     }
 }
 
 impl FolderOptions {
     pub fn validated(self, py: Python<'_>) -> PyResult<DatasetOptions> {
-        let input = DatasetInput {
-            partition_by: self.partition_by,
-            max_file_bytes: self.max_file_bytes,
-            max_file_rows: self.max_file_rows,
-            max_open_files: self.max_open_files,
-            basename_template: self.basename_template,
-            mode: self.mode,
-            metadata_file: self.metadata_file,
-            on_schema_change: self.on_schema_change,
-        };
-        DatasetOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
+        DatasetOptions::new(self.0).map_err(|error| Failure::from(error).into_py(py))
     }
 }
 
@@ -207,27 +188,20 @@ impl PyDatasetWriter {
         let source = ArrowSource::take(data)?;
         let (together, is_made) = (source.arrays_together(), source.is_made());
         detached(data.py(), || {
-            let (schema, mut batches) = source.open()?;
+            let (schema, batches) = source.open()?;
             self.dataset
                 .take(|dataset| dataset.accept(&schema).map_err(Failure::from))?;
-            loop {
-                let (gathered, more) = batches.gather(together);
+            batches.each_group(together, |group, follows| {
                 self.dataset.take(|dataset| {
                     interruptible(|go_on| {
-                        if is_made && matches!(more, Ok(true)) {
-                            dataset.hold_all(&gathered, go_on)
+                        if is_made && follows == Follows::More {
+                            dataset.hold_all(group, go_on)
                         } else {
-                            dataset.write_all(&gathered, go_on)
+                            dataset.write_all(group, go_on)
                         }
                     })
-                })?;
-                // Their producer is told when the writer is no longer locked.
-                drop(gathered);
-                if !more? {
-                    return Ok(());
-                }
-                check_signals()?;
-            }
+                })
+            })
         })
     }
 

@@ -1,8 +1,8 @@
 //! The writer's options, from Python and to it.
 
 use parquet_writer::{
-    Amount, BloomRule, ByColumn, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP, DictionaryRule,
-    EncodingRule, OptionInput, SortInput, StatisticsRule, WriterOptions, accepted,
+    Amount, BloomRule, ByColumn, DEFAULT_CHUNK_BYTES, DEFAULT_FPP, OptionInput, SortInput, WriterOptions,
+    accepted,
 };
 use pyo3::exceptions::{PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
@@ -15,37 +15,10 @@ use crate::memory_budget::PyMemoryBudget;
 /// Characters of a value that an error shows.
 const MOST_SHOWN: usize = 60;
 
-/// The attributes of a `spillway.WriterOptions`.
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(crate) struct Options<'py> {
-    compression: Bound<'py, PyAny>,
-    compression_level: Option<i64>,
-    row_group_rows: i64,
-    row_group_bytes: i64,
-    page_bytes: i64,
-    page_rows: i64,
-    dictionary_page_bytes: i64,
-    content_defined_chunking: Bound<'py, PyAny>,
-    memory_limit: Option<Bound<'py, PyAny>>,
-    threads: Option<i64>,
-    hold_batches: bool,
-    dictionary: Bound<'py, PyAny>,
-    encoding: Bound<'py, PyAny>,
-    bloom_filter: Bound<'py, PyAny>,
-    page_checksums: bool,
-    statistics: Bound<'py, PyAny>,
-    store_schema: bool,
-    compatibility: String,
-    timestamps: String,
-    timestamp_loss: String,
-    sorting_columns: Vec<Bound<'py, PyAny>>,
-    sorting: String,
-    durable: bool,
-    verify: Option<String>,
-    metadata: Option<Bound<'py, PyMapping>>,
-    field_ids: Option<Bound<'py, PyAny>>,
-    encryption: Bound<'py, PyAny>,
-}
+/// A `spillway.WriterOptions`, whose attributes were not looked at.
+#[derive(FromPyObject)]
+#[pyo3(transparent)]
+pub(crate) struct Options<'py>(Bound<'py, PyAny>);
 
 pub(crate) const INTEGER: &str = "an int";
 pub(crate) const INTEGER_OR_NONE: &str = "an int or None";
@@ -77,78 +50,45 @@ fn shown(value: &Bound<'_, PyAny>) -> String {
     }
 }
 
-impl<'py> FromPyObject<'_, 'py> for Options<'py> {
-    type Error = PyErr;
-
-    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+impl Options<'_> {
+    pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
+        let options = self.0.as_borrowed();
         let sorting_columns = "a list of column names, such as [\"time\"], or of tuples of a name, a direction and a \
                                place of nulls";
-        Ok(Self {
-            compression: options.getattr("compression")?,
+        let sorting_columns: Vec<Bound<'_, PyAny>> = attribute(options, "sorting_columns", sorting_columns)?;
+        let pairs: Option<Bound<'_, PyMapping>> =
+            attribute(options, "metadata", "a mapping from str to str, or None")?;
+        let of = |name: &str| options.getattr(name);
+        let memory_limit: Option<Bound<'_, PyAny>> = of("memory_limit")?.extract()?;
+        let ids: Option<Bound<'_, PyAny>> = of("field_ids")?.extract()?;
+        let input = OptionInput {
+            compression: named_rule(&of("compression")?, COMPRESSION_RULE)?,
             compression_level: attribute(options, "compression_level", INTEGER_OR_NONE)?,
             row_group_rows: attribute(options, "row_group_rows", INTEGER)?,
             row_group_bytes: attribute(options, "row_group_bytes", INTEGER)?,
             page_bytes: attribute(options, "page_bytes", INTEGER)?,
             page_rows: attribute(options, "page_rows", INTEGER)?,
             dictionary_page_bytes: attribute(options, "dictionary_page_bytes", INTEGER)?,
-            content_defined_chunking: options.getattr("content_defined_chunking")?,
-            memory_limit: attribute(options, "memory_limit", INTEGER_OR_NONE)?,
+            content_defined_chunking: chunk_bytes(&of("content_defined_chunking")?)?,
+            memory_limit: memory_limit.as_ref().map(amount).transpose()?,
             threads: attribute(options, "threads", INTEGER_OR_NONE)?,
             hold_batches: attribute(options, "hold_batches", FLAG)?,
-            dictionary: options.getattr("dictionary")?,
-            encoding: options.getattr("encoding")?,
-            bloom_filter: options.getattr("bloom_filter")?,
+            dictionary: named_rule(&of("dictionary")?, DICTIONARY_RULE)?,
+            encoding: named_rule(&of("encoding")?, ENCODING_RULE)?,
+            bloom_filter: bloom_rule(&of("bloom_filter")?)?,
             page_checksums: attribute(options, "page_checksums", FLAG)?,
-            statistics: options.getattr("statistics")?,
+            statistics: named_rule(&of("statistics")?, STATISTICS_RULE)?,
             store_schema: attribute(options, "store_schema", FLAG)?,
             compatibility: attribute(options, "compatibility", TEXT)?,
             timestamps: attribute(options, "timestamps", TEXT)?,
             timestamp_loss: attribute(options, "timestamp_loss", TEXT)?,
-            sorting_columns: attribute(options, "sorting_columns", sorting_columns)?,
+            sorting_columns: sorting_columns.iter().map(sort_key).collect::<PyResult<_>>()?,
             sorting: attribute(options, "sorting", TEXT)?,
             durable: attribute(options, "durable", FLAG)?,
             verify: attribute(options, "verify", "str or None")?,
-            metadata: attribute(options, "metadata", "a mapping from str to str, or None")?,
-            field_ids: options.getattr("field_ids")?.extract()?,
-            encryption: options.getattr("encryption")?,
-        })
-    }
-}
-
-impl Options<'_> {
-    pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
-        let input = OptionInput {
-            compression: compression_rule(&self.compression)?,
-            compression_level: self.compression_level,
-            row_group_rows: self.row_group_rows,
-            row_group_bytes: self.row_group_bytes,
-            page_bytes: self.page_bytes,
-            page_rows: self.page_rows,
-            dictionary_page_bytes: self.dictionary_page_bytes,
-            content_defined_chunking: chunk_bytes(&self.content_defined_chunking)?,
-            memory_limit: self.memory_limit.as_ref().map(amount).transpose()?,
-            threads: self.threads,
-            hold_batches: self.hold_batches,
-            dictionary: dictionary_rule(&self.dictionary)?,
-            encoding: encoding_rule(&self.encoding)?,
-            bloom_filter: bloom_rule(&self.bloom_filter)?,
-            page_checksums: self.page_checksums,
-            statistics: statistics_rule(&self.statistics)?,
-            store_schema: self.store_schema,
-            compatibility: self.compatibility,
-            timestamps: self.timestamps,
-            timestamp_loss: self.timestamp_loss,
-            sorting_columns: self
-                .sorting_columns
-                .iter()
-                .map(sort_key)
-                .collect::<PyResult<_>>()?,
-            sorting: self.sorting,
-            durable: self.durable,
-            verify: self.verify,
-            metadata: self.metadata.as_ref().map_or(Ok(Vec::new()), metadata)?,
-            field_ids: self.field_ids.as_ref().map_or(Ok(Vec::new()), field_ids)?,
-            encryption: encryption::keys(&self.encryption)?,
+            metadata: pairs.as_ref().map_or(Ok(Vec::new()), metadata)?,
+            field_ids: ids.as_ref().map_or(Ok(Vec::new()), field_ids)?,
+            encryption: encryption::keys(&of("encryption")?)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
     }
@@ -174,38 +114,22 @@ fn field_ids(value: &Bound<'_, PyAny>) -> PyResult<Vec<(Vec<String>, i64)>> {
     )
 }
 
-fn dictionary_rule(value: &Bound<'_, PyAny>) -> PyResult<DictionaryRule> {
-    if let Ok(all) = value.extract::<bool>() {
-        return Ok(DictionaryRule::All(all));
-    }
-    let wrong =
-        "dictionary must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
-    Ok(DictionaryRule::Columns(by_column(value, wrong)?))
-}
+const DICTIONARY_RULE: &str =
+    "dictionary must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
+const STATISTICS_RULE: &str =
+    "statistics must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
+const ENCODING_RULE: &str = "encoding must be the name of an encoding or a mapping from column paths to names, such as {\"id\": \"plain\"}";
+const COMPRESSION_RULE: &str = "compression must be the name of a codec or a mapping from column paths to names, such as {\"id\": \"snappy\"}";
 
-fn statistics_rule(value: &Bound<'_, PyAny>) -> PyResult<StatisticsRule> {
-    if let Ok(all) = value.extract::<bool>() {
-        return Ok(StatisticsRule::All(all));
+/// One value for all columns, or a mapping from column paths to values.
+fn named_rule<T>(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<ByColumn<T>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match value.extract() {
+        Ok(all) => Ok(ByColumn::All(all)),
+        Err(_) => Ok(ByColumn::Columns(by_column(value, wrong)?)),
     }
-    let wrong =
-        "statistics must be True, False or a mapping from column paths to bool, such as {\"id\": False}";
-    Ok(StatisticsRule::Columns(by_column(value, wrong)?))
-}
-
-fn encoding_rule(value: &Bound<'_, PyAny>) -> PyResult<EncodingRule> {
-    if let Ok(all) = value.extract::<String>() {
-        return Ok(EncodingRule::All(all));
-    }
-    let wrong = "encoding must be the name of an encoding or a mapping from column paths to names, such as {\"id\": \"plain\"}";
-    Ok(EncodingRule::Columns(by_column(value, wrong)?))
-}
-
-fn compression_rule(value: &Bound<'_, PyAny>) -> PyResult<CompressionRule> {
-    if let Ok(all) = value.extract::<String>() {
-        return Ok(CompressionRule::All(all));
-    }
-    let wrong = "compression must be the name of a codec or a mapping from column paths to names, such as {\"id\": \"snappy\"}";
-    Ok(CompressionRule::Columns(by_column(value, wrong)?))
 }
 
 /// The usual sizes of chunks, none, or the least and the most bytes of one.
@@ -354,10 +278,6 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         Amount::Text(text) => text,
         Amount::Share(budget) => budget.share().to_string(),
     });
-    let dictionary = match dictionary {
-        DictionaryRule::All(all) => Some(all),
-        DictionaryRule::Columns(_) => None,
-    };
     let bloom_filter = of_all(bloom_filter).map(|fpp| fpp.is_some());
     let sorting_columns = PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?;
     let metadata = (!metadata.is_empty()).then_some(metadata);
@@ -374,7 +294,7 @@ pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     describe_own(&options, "memory_limit", memory_limit)?;
     describe_own(&options, "threads", threads)?;
     describe_own(&options, "hold_batches", hold_batches)?;
-    describe_own(&options, "dictionary", dictionary)?;
+    describe_own(&options, "dictionary", of_all(dictionary))?;
     describe_own(&options, "encoding", of_all(encoding))?;
     describe_own(&options, "bloom_filter", bloom_filter)?;
     describe_own(&options, "page_checksums", page_checksums)?;

@@ -11,13 +11,13 @@ use parquet_writer::{Batch, FileWriter, Progress, StageTimes, WriteError, WriteR
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use crate::arrow::{ArrowSource, schema_from};
+use crate::arrow::{ArrowSource, Follows, schema_from};
 use crate::destination::Destination;
 use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::options::{self, Options};
 use crate::rows::{self, RowState, TakesRows};
-use crate::turn::{Turns, attend, check_signals, detached, interruptible};
+use crate::turn::{Turns, attend, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
 pub(crate) enum UnopenedSink {
@@ -186,30 +186,18 @@ impl PyWriter {
     /// they are held until they make a round, at most to its end.
     fn write_from(&self, source: ArrowSource, last: bool) -> Result<(), Failure> {
         let (together, is_made) = (source.arrays_together(), source.is_made());
-        let (schema, mut batches) = source.open()?;
+        let (schema, batches) = source.open()?;
         self.file
             .take(|file| file.accept(&schema).map_err(Failure::from))?;
-        loop {
-            let (gathered, more) = batches.gather(together);
-            let ends = !matches!(more, Ok(true));
+        batches.each_group(together, |group, follows| {
             self.file.take(|file| {
-                interruptible(|go_on| {
-                    if last && matches!(more, Ok(false)) {
-                        file.write_last(&gathered, go_on)
-                    } else if is_made && !ends {
-                        file.hold_all(&gathered, go_on)
-                    } else {
-                        file.write_all(&gathered, go_on)
-                    }
+                interruptible(|go_on| match follows {
+                    Follows::Nothing if last => file.write_last(group, go_on),
+                    Follows::More if is_made => file.hold_all(group, go_on),
+                    _ => file.write_all(group, go_on),
                 })
-            })?;
-            // Their producer is told when the writer is no longer locked.
-            drop(gathered);
-            if !more? {
-                return Ok(());
-            }
-            check_signals()?;
-        }
+            })
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use ring::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::{Result, WriteError};
-use crate::names::{by_leaf, is_named};
+use crate::names::{ByColumn, by_leaf, is_named};
 
 pub(crate) use footer::{MAGIC, seal_end};
 pub(crate) use module::{ChunkCipher, Module};
@@ -165,8 +165,8 @@ impl FileCipher {
             ));
         }
         let named = encryption.column_keys.iter().enumerate();
-        let named: Vec<_> = named.map(|(at, (path, _))| (path.clone(), Some(at))).collect();
-        let columns = by_leaf(parquet, "encryption", &named, None)?;
+        let named = named.map(|(at, (path, _))| (path.clone(), Some(at))).collect();
+        let columns = by_leaf(parquet, "encryption", &ByColumn::Columns(named), None)?;
         for leaf in 0..parquet.num_columns() {
             let mut keys = encryption.column_keys.iter();
             let named = keys.by_ref().any(|(path, _)| is_named(parquet, leaf, path));

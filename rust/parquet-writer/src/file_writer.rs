@@ -27,6 +27,7 @@ use crate::integrity;
 use crate::leaf_options;
 use crate::limits;
 use crate::metadata_text;
+use crate::names::by_leaf;
 use crate::normalize;
 use crate::options::{self, TimestampLoss, Verify, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
@@ -563,12 +564,12 @@ impl FilePlan {
         }
         let codecs = leaf_options::codecs(schema.named(), &options.compression)?;
         let options = options.for_leaves(&codecs)?;
-        let allowed = leaf_options::dictionary_allowed(schema.named(), &options.dictionary)?;
+        let allowed = by_leaf(schema.named(), "dictionary", &options.dictionary, true)?;
         let named = leaf_options::named_choices(&schema, &options)?;
         let dictionaries = Dictionaries::new(&schema, &allowed, &named, &options);
         let chooser = Chooser::new(&allowed, &named, &schema, &options);
         let encryption = options.encryption.as_ref();
-        let statistics = leaf_options::with_statistics(schema.named(), &options.statistics)?;
+        let statistics = by_leaf(schema.named(), "statistics", &options.statistics, true)?;
         Ok(Self {
             without_statistics: (0..statistics.len()).filter(|leaf| !statistics[*leaf]).collect(),
             cipher: encryption

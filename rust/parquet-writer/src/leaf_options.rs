@@ -5,11 +5,8 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use crate::choose::Choice;
 use crate::error::{Result, WriteError};
-use crate::names::by_leaf;
-use crate::options::{
-    BloomRule, ByColumn, Compatibility, CompressionRule, DictionaryRule, EncodingRule, NamedEncoding,
-    StatisticsRule, WriterOptions,
-};
+use crate::names::{ByColumn, by_leaf};
+use crate::options::{Compatibility, CompressionRule, NamedEncoding, WriterOptions};
 use crate::pages::FilterPlan;
 use crate::schema::FileSchema;
 
@@ -18,23 +15,12 @@ pub(crate) fn codecs(
     parquet: &SchemaDescriptor,
     rule: &CompressionRule<Compression>,
 ) -> Result<Vec<Compression>> {
-    match rule {
-        ByColumn::All(codec) => Ok(vec![*codec; parquet.num_columns()]),
-        ByColumn::Columns(columns) => by_leaf(
-            parquet,
-            "compression",
-            columns,
-            Compression::ZSTD(ZstdLevel::try_new(1)?),
-        ),
-    }
-}
-
-/// Leaf columns that have statistics.
-pub(crate) fn with_statistics(parquet: &SchemaDescriptor, rule: &StatisticsRule) -> Result<Vec<bool>> {
-    match rule {
-        ByColumn::All(all) => Ok(vec![*all; parquet.num_columns()]),
-        ByColumn::Columns(columns) => by_leaf(parquet, "statistics", columns, true),
-    }
+    by_leaf(
+        parquet,
+        "compression",
+        rule,
+        Compression::ZSTD(ZstdLevel::try_new(1)?),
+    )
 }
 
 /// The bloom filter of each leaf column; booleans have none.
@@ -47,22 +33,17 @@ pub(crate) fn filters(
 ) -> Result<Vec<Option<FilterPlan>>> {
     let columns = parquet.num_columns();
     let is_boolean = |leaf: usize| parquet.column(leaf).physical_type() == Type::BOOLEAN;
-    let fpps = match &options.bloom_filter {
-        BloomRule::All(fpp) => vec![*fpp; columns],
-        BloomRule::Columns(named) => {
-            let fpps = by_leaf(parquet, "bloom_filter", named, None)?;
-            if let Some(leaf) = (0..columns).find(|&leaf| fpps[leaf].is_some() && is_boolean(leaf)) {
-                return Err(WriteError::option(
-                    "bloom_filter",
-                    format!(
-                        "bloom_filter names the column {:?}, whose values are booleans: the format has no filter for them; leave it out",
-                        parquet.column(leaf).path().string()
-                    ),
-                ));
-            }
-            fpps
-        }
-    };
+    let fpps = by_leaf(parquet, "bloom_filter", &options.bloom_filter, None)?;
+    let named = matches!(options.bloom_filter, ByColumn::Columns(_));
+    if let Some(leaf) = (0..columns).find(|&leaf| named && fpps[leaf].is_some() && is_boolean(leaf)) {
+        return Err(WriteError::option(
+            "bloom_filter",
+            format!(
+                "bloom_filter names the column {:?}, whose values are booleans: the format has no filter for them; leave it out",
+                parquet.column(leaf).path().string()
+            ),
+        ));
+    }
     let wanted = fpps.iter().flatten().count().max(1);
     let plan = |(leaf, fpp): (usize, Option<f64>)| {
         let plan = FilterPlan {
@@ -85,21 +66,10 @@ fn values_a_row(column: &ColumnDescriptor) -> usize {
     if column.max_rep_level() > 0 { 8 } else { 1 }
 }
 
-/// Leaf columns that may have a dictionary.
-pub(crate) fn dictionary_allowed(parquet: &SchemaDescriptor, rule: &DictionaryRule) -> Result<Vec<bool>> {
-    match rule {
-        DictionaryRule::All(allowed) => Ok(vec![*allowed; parquet.num_columns()]),
-        DictionaryRule::Columns(columns) => by_leaf(parquet, "dictionary", columns, true),
-    }
-}
-
 /// The caller's choice for each leaf column; `None` where the first page decides.
 pub(crate) fn named_choices(schema: &FileSchema, options: &WriterOptions) -> Result<Vec<Option<Choice>>> {
     let parquet = schema.named();
-    let names = match &options.encoding {
-        EncodingRule::All(name) => vec![*name; parquet.num_columns()],
-        EncodingRule::Columns(columns) => by_leaf(parquet, "encoding", columns, NamedEncoding::Auto)?,
-    };
+    let names = by_leaf(parquet, "encoding", &options.encoding, NamedEncoding::Auto)?;
     let columns = parquet.columns().iter().zip(&schema.dictionaries).zip(names);
     columns
         .map(|((column, dictionary), name)| {

@@ -65,9 +65,9 @@ pub use footprint::was_much_freed;
 pub use held::HeldBatches;
 pub use limits::MOST_ROW_BYTES;
 pub use metadata_file::{METADATA_FILE, metadata_file};
-pub use names::column_named;
+pub use names::{ByColumn, column_named};
 pub use options::{
-    Amount, BloomRule, ByColumn, Codec, Compatibility, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP,
+    Amount, BloomRule, Codec, Compatibility, CompressionRule, DEFAULT_CHUNK_BYTES, DEFAULT_FPP,
     DEFAULT_PAGE_BYTES, DEFAULT_ROW_GROUP_BYTES, DEFAULT_ROW_GROUP_ROWS, DictionaryRule, EncodingRule,
     NamedEncoding, OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps,
     Verify, WriterOptions, accepted,

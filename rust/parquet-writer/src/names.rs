@@ -5,16 +5,29 @@ use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Result, WriteError};
 
-/// Resolves a mapping from column paths for each leaf; `otherwise` for those that it does not name.
+/// One value for all columns, or one for each of some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ByColumn<T> {
+    /// The same for every column.
+    All(T),
+    /// By column path; columns that are not named get the default.
+    Columns(Vec<(Vec<String>, T)>),
+}
+
+/// Resolves a rule for each leaf; `otherwise` for those that it does not name.
 ///
 /// # Errors
 /// [`WriteError::Option`] when a path is that of no leaf column, or of several.
 pub(crate) fn by_leaf<T: Copy>(
     parquet: &SchemaDescriptor,
     option: &str,
-    columns: &[(Vec<String>, T)],
+    rule: &ByColumn<T>,
     otherwise: T,
 ) -> Result<Vec<T>> {
+    let columns = match rule {
+        ByColumn::All(value) => return Ok(vec![*value; parquet.num_columns()]),
+        ByColumn::Columns(columns) => columns,
+    };
     let mut leaves = vec![otherwise; parquet.num_columns()];
     for (key, value) in columns {
         let mut matching = (0..parquet.num_columns()).filter(|&leaf| is_named(parquet, leaf, key));

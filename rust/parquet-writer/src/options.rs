@@ -11,7 +11,7 @@ use crate::chunker::ChunkSizes;
 use crate::encryption::{Encryption, MOST_ORDINALS};
 use crate::error::{OptionFault, Result, WriteError};
 use crate::field_ids;
-use crate::names::is_path;
+use crate::names::{ByColumn, is_path};
 use crate::pages::{self, Compressor};
 use crate::shared_memory::MemoryBudget;
 use crate::stored_names::StoredNames;
@@ -172,15 +172,6 @@ pub struct SortInput {
     pub nulls: String,
 }
 
-/// The columns that may have a dictionary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DictionaryRule {
-    /// In every column, or in none.
-    All(bool),
-    /// By column path; columns that are not named may use it.
-    Columns(Vec<(Vec<String>, bool)>),
-}
-
 /// An encoding of values, by the name a caller gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedEncoding {
@@ -209,15 +200,22 @@ impl NamedEncoding {
     ];
 }
 
-/// One value for all columns, or one for each of some.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ByColumn<T> {
-    /// The same for every column.
-    All(T),
-    /// By column path; columns that are not named get the default.
-    Columns(Vec<(Vec<String>, T)>),
+impl<T> ByColumn<T> {
+    /// The same rule with its values validated by `check`, and its keys.
+    fn checked<U>(self, option: &str, check: impl Fn(T) -> Result<U>) -> Result<ByColumn<U>> {
+        Ok(match self {
+            Self::All(value) => ByColumn::All(check(value)?),
+            Self::Columns(columns) => {
+                check_keys(option, &columns)?;
+                let columns = columns.into_iter().map(|(path, value)| Ok((path, check(value)?)));
+                ByColumn::Columns(columns.collect::<Result<_>>()?)
+            }
+        })
+    }
 }
 
+/// The columns that may have a dictionary.
+pub type DictionaryRule = ByColumn<bool>;
 /// The encodings of columns, by the names of encodings.
 pub type EncodingRule<N = String> = ByColumn<N>;
 /// The codecs of columns: `"zstd"`, or `"zstd(3)"` with a level.
@@ -439,11 +437,13 @@ impl WriterOptions {
             },
             threads: threads(input.threads)?,
             hold_batches: input.hold_batches,
-            dictionary: dictionary(input.dictionary)?,
-            encoding: encoding(input.encoding)?,
-            bloom_filter: bloom_filter(input.bloom_filter)?,
+            dictionary: input.dictionary.checked("dictionary", Ok)?,
+            encoding: input
+                .encoding
+                .checked("encoding", |name| named("encoding", &name, &NamedEncoding::ALL))?,
+            bloom_filter: input.bloom_filter.checked("bloom_filter", bloom_filter)?,
             page_checksums: input.page_checksums || verify.is_some(),
-            statistics: statistics(input.statistics)?,
+            statistics: input.statistics.checked("statistics", Ok)?,
             store_schema: input.store_schema,
             compatibility: named("compatibility", &input.compatibility, &Compatibility::ALL)?,
             timestamps: named("timestamps", &input.timestamps, &Timestamps::ALL)?,
@@ -777,24 +777,15 @@ fn bytes_of(text: &str) -> Option<u64> {
 }
 
 fn compression(rule: CompressionRule, level: Option<i64>) -> Result<CompressionRule<Compression>> {
-    Ok(match (rule, level) {
-        (CompressionRule::All(name), level) => CompressionRule::All(named_codec(&name, level)?),
-        (CompressionRule::Columns(_), Some(level)) => {
-            return Err(WriteError::option(
-                "compression_level",
-                format!(
-                    "compression_level={level} is not accepted beside codecs by column: write the level behind the codec, as in \"zstd({level})\""
-                ),
-            ));
-        }
-        (CompressionRule::Columns(columns), None) => {
-            check_keys("compression", &columns)?;
-            let columns = columns
-                .into_iter()
-                .map(|(path, name)| Ok((path, named_codec(&name, None)?)));
-            CompressionRule::Columns(columns.collect::<Result<_>>()?)
-        }
-    })
+    if let (CompressionRule::Columns(_), Some(level)) = (&rule, level) {
+        return Err(WriteError::option(
+            "compression_level",
+            format!(
+                "compression_level={level} is not accepted beside codecs by column: write the level behind the codec, as in \"zstd({level})\""
+            ),
+        ));
+    }
+    rule.checked("compression", |name| named_codec(&name, level))
 }
 
 /// Parses a codec by its name, which a level in brackets may follow.
@@ -843,36 +834,9 @@ fn codec_at(codec: Codec, name: &str, level: Option<i64>) -> Result<Compression>
     })
 }
 
-fn dictionary(rule: DictionaryRule) -> Result<DictionaryRule> {
-    if let DictionaryRule::Columns(columns) = &rule {
-        check_keys("dictionary", columns)?;
-    }
-    Ok(rule)
-}
-
-fn encoding(rule: EncodingRule) -> Result<EncodingRule<NamedEncoding>> {
-    let named = |name: &str| named("encoding", name, &NamedEncoding::ALL);
-    Ok(match rule {
-        EncodingRule::All(name) => EncodingRule::All(named(&name)?),
-        EncodingRule::Columns(columns) => {
-            check_keys("encoding", &columns)?;
-            let columns = columns.into_iter().map(|(path, name)| Ok((path, named(&name)?)));
-            EncodingRule::Columns(columns.collect::<Result<_>>()?)
-        }
-    })
-}
-
-fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
-    let wrong = |fpp: &f64| !(f64::MIN_POSITIVE..1.0).contains(fpp);
-    let found = match &rule {
-        BloomRule::All(fpp) => fpp.filter(wrong),
-        BloomRule::Columns(columns) => {
-            check_keys("bloom_filter", columns)?;
-            columns.iter().find_map(|(_, fpp)| fpp.filter(wrong))
-        }
-    };
-    match found {
-        None => Ok(rule),
+fn bloom_filter(fpp: Option<f64>) -> Result<Option<f64>> {
+    match fpp.filter(|fpp| !(f64::MIN_POSITIVE..1.0).contains(fpp)) {
+        None => Ok(fpp),
         Some(fpp) => Err(WriteError::option(
             "bloom_filter",
             format!(
@@ -880,13 +844,6 @@ fn bloom_filter(rule: BloomRule) -> Result<BloomRule> {
             ),
         )),
     }
-}
-
-fn statistics(rule: StatisticsRule) -> Result<StatisticsRule> {
-    if let ByColumn::Columns(columns) = &rule {
-        check_keys("statistics", columns)?;
-    }
-    Ok(rule)
 }
 
 fn sorting(input: &OptionInput) -> Result<SortingMode> {

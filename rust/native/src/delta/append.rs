@@ -11,6 +11,7 @@ use pyo3::types::PyBytes;
 use super::attention::Caller;
 use super::awaited::{Awaited, AwaitedCommit};
 use super::{DeltaTable, PyCommitCounter, RowSource};
+use crate::arrow::Follows;
 use crate::errors::Failure;
 use crate::rows::{self, RowState, TakesRows};
 use crate::turn::{Takes, Turns, detached};
@@ -95,28 +96,23 @@ impl DeltaAppend {
         };
         let rows = rows.get();
         detached(data.py(), || {
-            let (schema, mut batches) = rows.open()?;
+            let (schema, batches) = rows.open()?;
             self.append.take(|append| Ok(append.accept(&schema)?))?;
             let mut before = 0;
-            loop {
-                let (gathered, more) = batches.gather(rows.together);
+            batches.each_group(rows.together, |group, follows| {
                 self.append.take(|append| {
                     caller.wait(|_, go_on| {
-                        let written = if rows.is_made && matches!(more, Ok(true)) {
-                            append.hold_all(&gathered, go_on)
+                        let written = if rows.is_made && follows == Follows::More {
+                            append.hold_all(group, go_on)
                         } else {
-                            append.write_all(&gathered, go_on)
+                            append.write_all(group, go_on)
                         };
                         written.map_err(|error| error.after(before))
                     })
                 })?;
-                before += gathered.iter().map(|batch| batch.rows() as u64).sum::<u64>();
-                // Their producer is told when the append is no longer locked.
-                drop(gathered);
-                if !more? {
-                    return Ok(());
-                }
-            }
+                before += group.iter().map(|batch| batch.rows() as u64).sum::<u64>();
+                Ok(())
+            })
         })
     }
 
