@@ -21,7 +21,7 @@ use parquet_encode::byte_arrays::{ByteArrays, FixedSize, Offsets};
 use parquet_encode::compact::compact;
 use parquet_encode::delta::{self, Delta};
 use parquet_encode::delta_bytes::{self, LengthScratch};
-use parquet_encode::dictionary::{ByteDictionary, DictionaryLimits, Indices, NumberDictionary};
+use parquet_encode::dictionary::{ByteDictionary, Dictionary, DictionaryLimits, Indices, NumberDictionary};
 use parquet_encode::fixed::as_bytes;
 use parquet_encode::levels::{encode_levels, encode_validity};
 use parquet_encode::stats::{self, ByteContent};
@@ -204,6 +204,11 @@ fn byte_arrays(values: &[Vec<u8>], limit: usize) {
         Encoding::PLAIN,
         &body(|out| plain::encode_byte_arrays(&source, out)),
     );
+    let mut lengths = Vec::new();
+    source.lengths(&mut lengths);
+    let joined = |out: &mut Vec<u8>| plain::encode_fixed_size(&source, out);
+    let packed = body(|out| delta_bytes::encode_delta_length_byte_array(&lengths, joined, out));
+    comes_back(Encoding::DELTA_LENGTH_BYTE_ARRAY, &packed);
     let shared =
         body(|out| delta_bytes::encode_delta_byte_array(&source, &mut LengthScratch::default(), out));
     comes_back(Encoding::DELTA_BYTE_ARRAY, &shared);

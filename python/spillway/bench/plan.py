@@ -261,7 +261,7 @@ class Options:
                 "--codec": self.codecs,
                 "--memory": self.memory,
                 "--cores": self.threads,
-                "--process": self.arms,
+                "--process-setting": self.arms,
             }
         )
         require_counts(

@@ -16,7 +16,6 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::c_data::{self, ArrayStream};
 use crate::errors::{Failure, ours};
-use crate::turn::check_signals;
 
 /// Classes whose rows are in memory whether or not they are asked for, by the package of their module and by name.
 /// Readers, queries and classes that are not known may make each batch when it is asked for.
@@ -190,7 +189,6 @@ impl Batches {
             if let Some(end) = end {
                 return end;
             }
-            check_signals()?;
         }
     }
 

@@ -17,7 +17,7 @@ use crate::errors::Failure;
 use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
 use crate::rows::{self, RowState, TakesRows};
-use crate::turn::{Takes, Turns, detached, interruptible, watch};
+use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
 
 /// A `spillway.DatasetOptions`, whose values were not looked at.
@@ -200,7 +200,8 @@ impl PyDatasetWriter {
                             dataset.write_all(group, go_on)
                         }
                     })
-                })
+                })?;
+                check_signals()
             })
         })
     }

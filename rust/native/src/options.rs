@@ -24,6 +24,9 @@ pub(crate) const INTEGER: &str = "an int";
 pub(crate) const INTEGER_OR_NONE: &str = "an int or None";
 pub(crate) const FLAG: &str = "True or False";
 pub(crate) const TEXT: &str = "str";
+const METADATA: &str = "a mapping from str to str, or None";
+const SORTING_COLUMNS: &str =
+    "a list of column names, such as [\"time\"], or of tuples of a name, a direction and a place of nulls";
 
 /// An attribute of an object of options. A value of another type is a `TypeError` that says what is expected.
 pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
@@ -37,6 +40,16 @@ pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
         wrong.set_cause(value.py(), Some(error.into()));
         wrong
     })
+}
+
+/// An attribute that may be `None`, as `convert` makes it.
+fn optional<T>(
+    options: Borrowed<'_, '_, PyAny>,
+    name: &str,
+    convert: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<Option<T>> {
+    let value: Option<Bound<'_, PyAny>> = options.getattr(name)?.extract()?;
+    value.as_ref().map(convert).transpose()
 }
 
 /// The `repr` of a value that is refused, cut to a few words.
@@ -53,16 +66,9 @@ fn shown(value: &Bound<'_, PyAny>) -> String {
 impl Options<'_> {
     pub fn validated(self, py: Python<'_>) -> PyResult<WriterOptions> {
         let options = self.0.as_borrowed();
-        let sorting_columns = "a list of column names, such as [\"time\"], or of tuples of a name, a direction and a \
-                               place of nulls";
-        let sorting_columns: Vec<Bound<'_, PyAny>> = attribute(options, "sorting_columns", sorting_columns)?;
-        let pairs: Option<Bound<'_, PyMapping>> =
-            attribute(options, "metadata", "a mapping from str to str, or None")?;
         let of = |name: &str| options.getattr(name);
-        let memory_limit: Option<Bound<'_, PyAny>> = of("memory_limit")?.extract()?;
-        let ids: Option<Bound<'_, PyAny>> = of("field_ids")?.extract()?;
         let input = OptionInput {
-            compression: named_rule(&of("compression")?, COMPRESSION_RULE)?,
+            compression: rule(&of("compression")?, COMPRESSION_RULE)?,
             compression_level: attribute(options, "compression_level", INTEGER_OR_NONE)?,
             row_group_rows: attribute(options, "row_group_rows", INTEGER)?,
             row_group_bytes: attribute(options, "row_group_bytes", INTEGER)?,
@@ -70,24 +76,28 @@ impl Options<'_> {
             page_rows: attribute(options, "page_rows", INTEGER)?,
             dictionary_page_bytes: attribute(options, "dictionary_page_bytes", INTEGER)?,
             content_defined_chunking: chunk_bytes(&of("content_defined_chunking")?)?,
-            memory_limit: memory_limit.as_ref().map(amount).transpose()?,
+            memory_limit: optional(options, "memory_limit", amount)?,
             threads: attribute(options, "threads", INTEGER_OR_NONE)?,
             hold_batches: attribute(options, "hold_batches", FLAG)?,
-            dictionary: named_rule(&of("dictionary")?, DICTIONARY_RULE)?,
-            encoding: named_rule(&of("encoding")?, ENCODING_RULE)?,
+            dictionary: rule(&of("dictionary")?, DICTIONARY_RULE)?,
+            encoding: rule(&of("encoding")?, ENCODING_RULE)?,
             bloom_filter: bloom_rule(&of("bloom_filter")?)?,
             page_checksums: attribute(options, "page_checksums", FLAG)?,
-            statistics: named_rule(&of("statistics")?, STATISTICS_RULE)?,
+            statistics: rule(&of("statistics")?, STATISTICS_RULE)?,
             store_schema: attribute(options, "store_schema", FLAG)?,
             compatibility: attribute(options, "compatibility", TEXT)?,
             timestamps: attribute(options, "timestamps", TEXT)?,
             timestamp_loss: attribute(options, "timestamp_loss", TEXT)?,
-            sorting_columns: sorting_columns.iter().map(sort_key).collect::<PyResult<_>>()?,
+            sorting_columns: attribute::<Vec<Bound<'_, PyAny>>>(options, "sorting_columns", SORTING_COLUMNS)?
+                .iter()
+                .map(sort_key)
+                .collect::<PyResult<_>>()?,
             sorting: attribute(options, "sorting", TEXT)?,
             durable: attribute(options, "durable", FLAG)?,
             verify: attribute(options, "verify", "str or None")?,
-            metadata: pairs.as_ref().map_or(Ok(Vec::new()), metadata)?,
-            field_ids: ids.as_ref().map_or(Ok(Vec::new()), field_ids)?,
+            metadata: attribute::<Option<Bound<'_, PyMapping>>>(options, "metadata", METADATA)?
+                .map_or(Ok(Vec::new()), |pairs| metadata(&pairs))?,
+            field_ids: optional(options, "field_ids", field_ids)?.unwrap_or_default(),
             encryption: encryption::keys(&of("encryption")?)?,
         };
         WriterOptions::new(input).map_err(|error| Failure::from(error).into_py(py))
@@ -122,7 +132,7 @@ const ENCODING_RULE: &str = "encoding must be the name of an encoding or a mappi
 const COMPRESSION_RULE: &str = "compression must be the name of a codec or a mapping from column paths to names, such as {\"id\": \"snappy\"}";
 
 /// One value for all columns, or a mapping from column paths to values.
-fn named_rule<T>(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<ByColumn<T>>
+fn rule<T>(value: &Bound<'_, PyAny>, wrong: &'static str) -> PyResult<ByColumn<T>>
 where
     T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
 {

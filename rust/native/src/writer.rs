@@ -17,7 +17,7 @@ use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::options::{self, Options};
 use crate::rows::{self, RowState, TakesRows};
-use crate::turn::{Turns, attend, detached, interruptible};
+use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
 pub(crate) enum UnopenedSink {
@@ -196,7 +196,8 @@ impl PyWriter {
                     Follows::More if is_made => file.hold_all(group, go_on),
                     _ => file.write_all(group, go_on),
                 })
-            })
+            })?;
+            check_signals()
         })
     }
 }

@@ -22,6 +22,12 @@ impl LengthScratch {
     }
 }
 
+/// Appends a page of `DELTA_LENGTH_BYTE_ARRAY`, by the lengths of values and what appends their bytes.
+pub fn encode_delta_length_byte_array(lengths: &[i32], joined: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    delta::encode(lengths, out);
+    joined(out);
+}
+
 /// The number of bytes that two values have in common at their start.
 #[inline(always)]
 fn common_prefix((left, left_head): (&[u8], Head), (right, right_head): (&[u8], Head)) -> usize {

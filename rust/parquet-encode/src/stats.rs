@@ -35,8 +35,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A signed or unsigned integer. The type defines the order: unsigned columns are given as unsigned values, though
-/// Parquet stores them in signed types.
+/// A signed or unsigned integer. The type defines the order, which for unsigned columns is not that of the signed types
+/// in which Parquet stores them.
 pub trait Integer: Ord + Copy + sealed::Sealed {}
 macro_rules! integer {
     ($($ty:ty)+) => {$(

@@ -1,4 +1,5 @@
-//! The choice of an encoding for each leaf column, by the compressed size of its first page in each encoding.
+//! The encodings that a leaf column may get, and what one row group tells the next. The first page decides among them, by
+//! its compressed size in each: `column/flat/decide.rs`.
 
 mod evidence;
 mod growth;

@@ -34,8 +34,8 @@ pub(crate) fn filters(
     let columns = parquet.num_columns();
     let is_boolean = |leaf: usize| parquet.column(leaf).physical_type() == Type::BOOLEAN;
     let fpps = by_leaf(parquet, "bloom_filter", &options.bloom_filter, None)?;
-    let named = matches!(options.bloom_filter, ByColumn::Columns(_));
-    if let Some(leaf) = (0..columns).find(|&leaf| named && fpps[leaf].is_some() && is_boolean(leaf)) {
+    let by_name = matches!(options.bloom_filter, ByColumn::Columns(_));
+    if let Some(leaf) = (0..columns).find(|&leaf| by_name && fpps[leaf].is_some() && is_boolean(leaf)) {
         return Err(WriteError::option(
             "bloom_filter",
             format!(

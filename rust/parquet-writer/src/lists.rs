@@ -123,13 +123,11 @@ impl<'a> ElementSlots<'a> {
     pub fn reach(self) -> Range<usize> {
         let rows = self.rows();
         match self {
-            Self::Views(_, _) | Self::LargeViews(_, _) => {
-                let lists = (0..rows)
-                    .map(|row| self.of_row(row))
-                    .filter(|slots| !slots.is_empty());
+            Self::Views(_, _) | Self::LargeViews(_, _) => each_list_layout!(self, of_row => {
+                let lists = (0..rows).map(of_row).filter(|slots| !slots.is_empty());
                 let all = lists.reduce(|all, slots| all.start.min(slots.start)..all.end.max(slots.end));
                 all.unwrap_or_default()
-            }
+            }),
             _ if rows == 0 => 0..0,
             _ => self.of_row(0).start..self.of_row(rows - 1).end,
         }
@@ -137,12 +135,15 @@ impl<'a> ElementSlots<'a> {
 
     /// The slots that all lists together may have; `None` where a list has slots beyond the first `count`.
     pub fn within(self, count: usize) -> Option<Range<usize>> {
+        fn views<T: OffsetSizeTrait>(offsets: &[T], sizes: &[T], count: usize) -> Option<Range<usize>> {
+            let is_within = |(offset, size): (&T, &T)| is_view_within(*offset, *size, count);
+            offsets.iter().zip(sizes).all(is_within).then_some(0..count)
+        }
         match self {
             Self::Offsets(offsets) => ascending(offsets, count),
             Self::LargeOffsets(offsets) => ascending(offsets, count),
-            Self::Views(_, _) | Self::LargeViews(_, _) => (0..self.rows())
-                .all(|row| self.is_within(row, count))
-                .then_some(0..count),
+            Self::Views(offsets, sizes) => views(offsets, sizes, count),
+            Self::LargeViews(offsets, sizes) => views(offsets, sizes, count),
             Self::FixedSize { .. } => Some(0..count),
         }
     }

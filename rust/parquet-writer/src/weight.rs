@@ -150,7 +150,7 @@ fn at_most(column: &ArrayRef, start: usize, end: usize) -> u64 {
 fn total(column: &ArrayRef, start: usize, end: usize) -> u64 {
     ByteSlots::of(column).map_or(0, |slots| {
         let bytes = slots.bytes(start..end);
-        let under_nulls = each_layout!(slots, bytes => under_nulls(column.nulls(), bytes, start, end));
+        let under_nulls = each_layout!(slots, span => under_nulls(column.nulls(), span, start, end));
         bytes.saturating_sub(under_nulls)
     })
 }
@@ -165,6 +165,7 @@ fn exact(column: &ArrayRef, row: usize) -> u64 {
 
 /// Rows whose validity bits fill a word.
 const WORD_ROWS: usize = 64;
+
 /// The bytes of slots from `start` to `end` that are null. As a rule these have none, and whole words of validity bits
 /// are passed over.
 fn under_nulls(

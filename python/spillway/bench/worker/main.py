@@ -1,9 +1,10 @@
 """One sample, in its own process. Run by path; of the bench, only this folder runs in that process.
 
-The order is the point: parse the cell -> limits and affinity -> thread pools -> import the backend -> map
-the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> record the baseline
--> reset the high-water mark -> write -> read the high-water mark before any object is dropped -> an extra
-fsync, timed apart -> one line on the inherited descriptor -> exit.
+The order is the point: parse the cell -> limits and affinity -> import the backend -> thread pools -> map
+the input -> a tiny warm-up write -> collect garbage, release pool memory, trim malloc -> reset the high-water
+mark -> record the baseline -> write -> read the high-water mark before any object is dropped -> an extra
+fsync, timed apart -> one line on the inherited descriptor -> exit. Pools that read their size from the
+environment find it there from the start.
 
 A probe that takes time during the write runs in a separate process, whose time the tables do not use.
 

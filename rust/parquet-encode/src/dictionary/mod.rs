@@ -75,14 +75,17 @@ impl Default for DictionaryLimits {
 /// What dictionaries of all types share.
 pub trait Dictionary {
     /// The number of entries.
+    #[must_use]
     fn len(&self) -> usize;
 
     /// Returns true if there are no entries.
+    #[must_use]
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The body of the dictionary page, PLAIN.
+    #[must_use]
     fn page(&self) -> &[u8];
 
     /// Sorts the entries by their number of occurrences in `indices`, the most frequent first. Updates `indices` and
@@ -94,6 +97,7 @@ pub trait Dictionary {
     fn rank(&mut self, indices: &mut Indices, map: &mut KeyMap);
 
     /// The memory that was written. Vectors hold up to twice as much, which the operating system gives when it is used.
+    #[must_use]
     fn memory_bytes(&self) -> usize;
 }
 

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::{as_offsets, as_views, byte_arrays, decoded, encoded, strings};
 use crate::byte_arrays::{Offsets, Spans, Views};
 use crate::delta::{self, Delta};
-use crate::delta_bytes::{LengthScratch, encode_delta_byte_array};
+use crate::delta_bytes::{LengthScratch, encode_delta_byte_array, encode_delta_length_byte_array};
+use crate::plain;
 
 /// Ramps, extremes and noise of any width.
 fn integers() -> impl Strategy<Value = Vec<i64>> {
@@ -50,6 +51,15 @@ proptest! {
         let views = Views { views: &views, buffers: &[&[], &buffer] };
         let expected = byte_arrays(&values);
         let scratch = || LengthScratch::default();
+
+        let lengths: Vec<_> = values.iter().map(|value| value.len() as i32).collect();
+        let body = encoded(|out| {
+            encode_delta_length_byte_array(&lengths, |out| plain::encode_fixed_size(&views, out), out);
+        });
+        prop_assert_eq!(
+            &decoded::<ByteArrayType>(Encoding::DELTA_LENGTH_BYTE_ARRAY, 0, &body, values.len()),
+            &expected
+        );
 
         let body = encoded(|out| encode_delta_byte_array(&offsets, &mut scratch(), out));
         prop_assert_eq!(&encoded(|out| encode_delta_byte_array(&views, &mut scratch(), out)), &body);

@@ -389,7 +389,7 @@ impl<V: ValueEncoder> FlatEncoder<V> {
         self.dictionary.as_ref().or(self.ended.as_ref())?.page()
     }
 
-    /// Gives up a dictionary that lately cost more than it saved.
+    /// Gives up a dictionary that has cost more than it saved since the first page.
     fn watch(&mut self, values: usize, page_bytes: u64) {
         let dictionary = self.dictionary_page().map_or(0, |(page, _)| page.len());
         let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX);

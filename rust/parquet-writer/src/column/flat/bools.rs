@@ -44,12 +44,11 @@ impl Bools {
     }
 }
 
-/// Booleans get no dictionary; a type is needed all the same.
-type NoDictionary = NumberDictionary<i32>;
-type Indexed = DictionaryEncoder<NoDictionary>;
+/// Booleans get no dictionary, and there is none of this type.
+type Indexed = DictionaryEncoder<NumberDictionary<i32>>;
 
 impl ValueEncoder for Bools {
-    type Dictionary = NoDictionary;
+    type Dictionary = NumberDictionary<i32>;
 
     fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize, _: Option<&Indexed>) -> usize {
         piece.rows_with((page * 8).saturating_sub(self.bits.len()))

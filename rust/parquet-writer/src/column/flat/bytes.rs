@@ -107,7 +107,7 @@ pub(super) struct ByteValues {
     nans: u64,
     skipped: Skipped,
     rows: Vec<u32>,
-    prefixes: LengthScratch,
+    scratch: LengthScratch,
     /// True until the first page has decided about the encoding.
     undecided: bool,
 }
@@ -127,7 +127,7 @@ impl ByteValues {
             nans: 0,
             skipped: Skipped::default(),
             rows: Vec::new(),
-            prefixes: LengthScratch::default(),
+            scratch: LengthScratch::default(),
             undecided,
         }
     }
@@ -210,13 +210,21 @@ impl ByteValues {
         })
     }
 
-    /// The values of a page of [`Form::JoinedWithLengths`].
-    fn encode_delta_byte_array(&mut self, out: &mut Vec<u8>) {
+    /// Appends the values in `data` from the one at `start` on, which are not behind their lengths there.
+    fn encode_held(&mut self, encoding: Encoding, start: usize, out: &mut Vec<u8>) -> Encoding {
+        let form = (encoding, self.width);
+        if let Some(width) = self.width {
+            let data = &self.data[start * width..];
+            let count = data.len() / width.max(1);
+            return append_direct(&FixedSize { data, width, count }, form, &mut self.scratch, out);
+        }
+        let offsets = offsets(&self.lengths[start..]);
+        let bytes = offsets.last().map_or(0, |end| end.cast_unsigned() as usize);
         let values = Offsets {
-            offsets: &offsets(&self.lengths),
-            data: &self.data,
+            offsets: &offsets,
+            data: &self.data[self.data.len() - bytes..],
         };
-        delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
+        append_direct(&values, form, &mut self.scratch, out)
     }
 
     /// Puts the length of each of the page's values in front of it.
@@ -318,18 +326,38 @@ fn offsets(lengths: &[i32]) -> Vec<i32> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// Appends values in PLAIN or with their lengths packed.
-fn append_direct<V: ByteArrays>(values: &V, width: Option<usize>, encoding: Encoding, out: &mut Vec<u8>) {
+/// Appends a page of values in an encoding. Returns the encoding, which is PLAIN for those that it does not suit.
+fn append_direct<V: ByteArrays>(
+    values: &V,
+    (encoding, width): (Encoding, Option<usize>),
+    scratch: &mut LengthScratch,
+    out: &mut Vec<u8>,
+) -> Encoding {
     match (encoding, width) {
         (Encoding::DeltaLengthByteArray, None) => {
             let mut lengths = Vec::new();
             values.lengths(&mut lengths);
-            delta::encode(&lengths, out);
-            plain::encode_fixed_size(values, out);
+            let joined = |out: &mut Vec<u8>| plain::encode_fixed_size(values, out);
+            delta_bytes::encode_delta_length_byte_array(&lengths, joined, out);
         }
-        (_, None) => plain::encode_byte_arrays(values, out),
-        (_, Some(_)) => plain::encode_fixed_size(values, out),
+        (Encoding::DeltaByteArray, _) => delta_bytes::encode_delta_byte_array(values, scratch, out),
+        (Encoding::ByteStreamSplit, Some(width)) => {
+            let mut copied = Vec::new();
+            let joined = values.joined(0, values.len()).unwrap_or_else(|| {
+                plain::encode_fixed_size(values, &mut copied);
+                &copied
+            });
+            byte_stream_split::encode(joined, width, out);
+        }
+        (_, width) => {
+            match width {
+                None => plain::encode_byte_arrays(values, out),
+                Some(_) => plain::encode_fixed_size(values, out),
+            }
+            return Encoding::Plain;
+        }
     }
+    encoding
 }
 
 fn bytes_of<V: ByteArrays>(values: &V) -> u64 {
@@ -476,6 +504,10 @@ impl ValueEncoder for ByteValues {
     }
 
     fn set_encoding(&mut self, encoding: Encoding) {
+        debug_assert!(
+            self.undecided || self.data.is_empty(),
+            "values that are held are in the layout of the open decision"
+        );
         self.undecided = false;
         self.encoding = encoding;
         if self.form() == Form::Plain {
@@ -490,26 +522,15 @@ impl ValueEncoder for ByteValues {
         indexed: Option<&Indexed>,
         out: &mut Vec<u8>,
     ) {
-        let width = self.width;
+        let form = (encoding, self.width);
         if let Some(indexed) = indexed {
             let values = Picked {
                 values: &indexed.dictionary.entries(),
                 rows: &indexed.indices.to_vec(start),
             };
-            append_direct(&values, width, encoding, out);
-        } else if let Some(width) = width {
-            let data = &self.data[start * width..];
-            let count = data.len() / width.max(1);
-            append_direct(&FixedSize { data, width, count }, Some(width), encoding, out);
+            append_direct(&values, form, &mut self.scratch, out);
         } else {
-            let lengths = &self.lengths[start..];
-            let offsets = offsets(lengths);
-            let bytes = offsets.last().map_or(0, |end| end.cast_unsigned() as usize);
-            let values = Offsets {
-                offsets: &offsets,
-                data: &self.data[self.data.len() - bytes..],
-            };
-            append_direct(&values, width, encoding, out);
+            self.encode_held(encoding, start, out);
         }
     }
 
@@ -524,35 +545,24 @@ impl ValueEncoder for ByteValues {
     }
 
     fn encode(&mut self, out: &mut Vec<u8>) -> Encoding {
-        match (self.encoding, self.width) {
-            _ if self.data.is_empty() && self.lengths.is_empty() => {}
+        let encoding = match self.encoding {
             // A page of too few values to decide by.
-            _ if self.undecided => self.encode_direct(Encoding::Plain, 0, None, out),
-            (Encoding::DeltaLengthByteArray, None) => {
-                delta::encode(&self.lengths, out);
+            _ if self.undecided => Encoding::Plain,
+            encoding => encoding,
+        };
+        match (encoding, self.form()) {
+            _ if self.data.is_empty() && self.lengths.is_empty() => Encoding::Plain,
+            (_, Form::Plain) => {
                 out.extend_from_slice(&self.data);
-                return Encoding::DeltaLengthByteArray;
+                Encoding::Plain
             }
-            (Encoding::DeltaByteArray, None) => {
-                self.encode_delta_byte_array(out);
-                return Encoding::DeltaByteArray;
+            (Encoding::DeltaLengthByteArray, Form::JoinedWithLengths) => {
+                let joined = |out: &mut Vec<u8>| out.extend_from_slice(&self.data);
+                delta_bytes::encode_delta_length_byte_array(&self.lengths, joined, out);
+                Encoding::DeltaLengthByteArray
             }
-            (Encoding::DeltaByteArray, Some(width)) => {
-                let values = FixedSize {
-                    data: &self.data,
-                    width,
-                    count: self.data.len() / width,
-                };
-                delta_bytes::encode_delta_byte_array(&values, &mut self.prefixes, out);
-                return Encoding::DeltaByteArray;
-            }
-            (Encoding::ByteStreamSplit, Some(width)) => {
-                byte_stream_split::encode(&self.data, width, out);
-                return Encoding::ByteStreamSplit;
-            }
-            _ => out.extend_from_slice(&self.data),
+            _ => self.encode_held(encoding, 0, out),
         }
-        Encoding::Plain
     }
 
     fn finish(&mut self, indexed: Option<&mut Indexed>) -> PageFacts {
@@ -621,6 +631,6 @@ impl ValueEncoder for ByteValues {
             + (self.rows.capacity() + self.lengths.capacity()) * size_of::<u32>()
             + self.data.capacity()
             + self.skipped.memory_bytes()
-            + self.prefixes.memory_bytes()
+            + self.scratch.memory_bytes()
     }
 }

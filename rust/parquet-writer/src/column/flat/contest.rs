@@ -158,8 +158,8 @@ impl DictionaryWeight {
     }
 }
 
-/// The cost of a dictionary against that of encoding without it, from the first page on. It was close there, and
-/// decides on fallback as pages come.
+/// The cost of a dictionary against that of encoding without it, from the first page on, which decides on fallback as
+/// pages come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contest {
     /// The weight of a value without it.

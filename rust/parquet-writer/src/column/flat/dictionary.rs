@@ -141,7 +141,7 @@ impl<D: ColumnDictionary> DictionaryEncoder<D> {
         }
     }
 
-    /// Notes that pages go on without it.
+    /// Notes that pages go on without it: a preserved dictionary takes no more values.
     pub fn end(&mut self) {
         if let Some(standing) = &mut self.standing {
             standing.end();

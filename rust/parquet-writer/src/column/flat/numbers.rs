@@ -462,13 +462,8 @@ mod tests {
                 validity: None,
             };
             numbers.append_slots(piece, rows, Some(&mut indexed));
-            numbers.dropped(
-                &indexed.dictionary,
-                &indexed
-                    .indices
-                    .to_vec(indexed.indices.len().saturating_sub(*dropped)),
-            );
-            indexed.drop_last(*dropped);
+            let last = indexed.drop_last(*dropped);
+            numbers.dropped(&indexed.dictionary, &last);
             values.extend(piece);
             values.truncate(values.len().saturating_sub(*dropped));
         }

@@ -29,7 +29,7 @@ pub(super) trait ValueEncoder: Send {
     /// Makes room for further values without a dictionary.
     fn reserve(&mut self, _count: usize) {}
 
-    /// The number of rows of `piece` that the page takes until its values fill `page` bytes in PLAIN.
+    /// The number of rows of `piece` that the page takes until its values fill `page` bytes without a dictionary.
     fn fitting(
         &self,
         run: &RunValues<'_>,
