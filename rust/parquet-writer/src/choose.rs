@@ -1,5 +1,5 @@
-//! The encodings that a leaf column may get, and what one row group tells the next. The first page decides among them, by
-//! its compressed size in each: `column/flat/decide.rs`.
+//! The encodings that a leaf column may get, and what one row group tells the next. The first page decides among them,
+//! by its compressed size in each: `column/flat/decide.rs`.
 
 mod evidence;
 mod growth;

@@ -1,8 +1,9 @@
 //! Writes Arrow batches to a Parquet file.
 //!
 //! The path of a batch: [`schema`] checks that it fits. [`feed`] cuts its rows at fixed positions of their row group.
-//! [`column`] encodes: the first page of a column decides on its encoding, among those that [`choose`] offers. [`row_group`]
-//! closes chunks one by one into the file. [`verify`] reads it back, where that is asked for. [`sink`] makes the file appear.
+//! [`column`] encodes: the first page of a column decides on its encoding, among those that [`choose`] offers.
+//! [`row_group`] closes chunks one by one into the file. [`verify`] reads it back, where that is asked for. [`sink`]
+//! makes the file appear.
 //!
 //! The same rows, schema and options give the same bytes however the rows were cut into batches, because no decision
 //! about bytes looks at batches.

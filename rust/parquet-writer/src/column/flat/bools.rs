@@ -45,16 +45,21 @@ impl Bools {
 }
 
 /// Booleans get no dictionary, and there is none of this type.
-type Indexed = DictionaryEncoder<NumberDictionary<i32>>;
+type IndexedBools = DictionaryEncoder<NumberDictionary<i32>>;
 
 impl ValueEncoder for Bools {
     type Dictionary = NumberDictionary<i32>;
 
-    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize, _: Option<&Indexed>) -> usize {
+    fn fitting(&self, _: &RunValues<'_>, piece: Piece<'_>, page: usize, _: Option<&IndexedBools>) -> usize {
         piece.rows_with((page * 8).saturating_sub(self.bits.len()))
     }
 
-    fn append(&mut self, run: &RunValues<'_>, piece: Piece<'_>, _: Option<&mut Indexed>) -> Result<usize> {
+    fn append(
+        &mut self,
+        run: &RunValues<'_>,
+        piece: Piece<'_>,
+        _: Option<&mut IndexedBools>,
+    ) -> Result<usize> {
         let RunValues::Bools { bytes, offset } = run else {
             return Err(mismatch());
         };
@@ -76,7 +81,7 @@ impl ValueEncoder for Bools {
         }
     }
 
-    fn direct_bytes(&self, _: Encoding, _: Option<&Indexed>) -> usize {
+    fn direct_bytes(&self, _: Encoding, _: Option<&IndexedBools>) -> usize {
         self.pending_bytes()
     }
 
@@ -92,7 +97,7 @@ impl ValueEncoder for Bools {
         Encoding::Plain
     }
 
-    fn finish(&mut self, _: Option<&mut Indexed>) -> PageFacts {
+    fn finish(&mut self, _: Option<&mut IndexedBools>) -> PageFacts {
         let range = self.page().and_then(|bits| stats::bools(&bits));
         if let Some(range) = range.map(|range| (range.min, range.max)) {
             self.ranges.note(range, Some(range));

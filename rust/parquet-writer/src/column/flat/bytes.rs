@@ -86,7 +86,7 @@ fn half_order(bytes: &[u8]) -> u16 {
 }
 
 /// The dictionary of byte arrays and its indices.
-type Indexed = DictionaryEncoder<ByteDictionary>;
+type IndexedBytes = DictionaryEncoder<ByteDictionary>;
 
 /// Collects the values of a page that have no dictionary as their encoding wants them, and knows the range of all.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl ByteValues {
         }
     }
 
-    fn taker<'a>(&'a mut self, indexed: Option<&'a mut Indexed>) -> (Adding<'a>, &'a mut Skipped) {
+    fn taker<'a>(&'a mut self, indexed: Option<&'a mut IndexedBytes>) -> (Adding<'a>, &'a mut Skipped) {
         let adding = Adding {
             meaning: self.meaning,
             form: self.form(),
@@ -159,7 +159,7 @@ impl ByteValues {
         (adding, &mut self.skipped)
     }
 
-    fn append_keyed<V: ByteArrays>(&mut self, values: &V, indexed: Option<&mut Indexed>) -> usize {
+    fn append_keyed<V: ByteArrays>(&mut self, values: &V, indexed: Option<&mut IndexedBytes>) -> usize {
         let rows = std::mem::take(&mut self.rows);
         let taken = match indexed {
             Some(DictionaryEncoder {
@@ -182,7 +182,7 @@ impl ByteValues {
         taken
     }
 
-    fn page_range(&mut self, indexed: Option<&mut Indexed>) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn page_range(&mut self, indexed: Option<&mut IndexedBytes>) -> Option<(Vec<u8>, Vec<u8>)> {
         let Some(indexed) = indexed else {
             return self.range.take();
         };
@@ -194,7 +194,7 @@ impl ByteValues {
     }
 
     /// The page's values that are NaN, of half floats.
-    fn page_nans(&self, indexed: Option<&Indexed>) -> usize {
+    fn page_nans(&self, indexed: Option<&IndexedBytes>) -> usize {
         if self.meaning != ByteMeaning::HalfFloat {
             return 0;
         }
@@ -283,7 +283,7 @@ impl Form {
 struct Adding<'a> {
     meaning: ByteMeaning,
     form: Form,
-    indexed: Option<&'a mut Indexed>,
+    indexed: Option<&'a mut IndexedBytes>,
     data: &'a mut Vec<u8>,
     lengths: &'a mut Vec<i32>,
     unencoded: &'a mut u64,
@@ -451,7 +451,7 @@ impl ValueEncoder for ByteValues {
         run: &RunValues<'_>,
         piece: Piece<'_>,
         page: usize,
-        indexed: Option<&Indexed>,
+        indexed: Option<&IndexedBytes>,
     ) -> usize {
         let held = match indexed {
             Some(_) => self.direct_bytes(Encoding::Plain, indexed),
@@ -464,7 +464,7 @@ impl ValueEncoder for ByteValues {
         &mut self,
         run: &RunValues<'_>,
         piece: Piece<'_>,
-        indexed: Option<&mut Indexed>,
+        indexed: Option<&mut IndexedBytes>,
     ) -> Result<usize> {
         if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
@@ -494,7 +494,7 @@ impl ValueEncoder for ByteValues {
         self.unencoded -= bytes.sum::<u64>();
     }
 
-    fn take_out(&mut self, indexed: &mut Indexed) {
+    fn take_out(&mut self, indexed: &mut IndexedBytes) {
         self.range = self.page_range(Some(indexed));
         let values = Picked {
             values: &indexed.dictionary.entries(),
@@ -519,7 +519,7 @@ impl ValueEncoder for ByteValues {
         &mut self,
         encoding: Encoding,
         start: usize,
-        indexed: Option<&Indexed>,
+        indexed: Option<&IndexedBytes>,
         out: &mut Vec<u8>,
     ) {
         let form = (encoding, self.width);
@@ -534,7 +534,7 @@ impl ValueEncoder for ByteValues {
         }
     }
 
-    fn direct_bytes(&self, _: Encoding, indexed: Option<&Indexed>) -> usize {
+    fn direct_bytes(&self, _: Encoding, indexed: Option<&IndexedBytes>) -> usize {
         let values = indexed.map_or(self.lengths.len(), |indexed| indexed.indices.len());
         let lengths = if self.width.is_none() {
             values * size_of::<u32>()
@@ -565,7 +565,7 @@ impl ValueEncoder for ByteValues {
         }
     }
 
-    fn finish(&mut self, indexed: Option<&mut Indexed>) -> PageFacts {
+    fn finish(&mut self, indexed: Option<&mut IndexedBytes>) -> PageFacts {
         let indices = indexed.as_ref().map_or(0, |indexed| indexed.indices.len());
         let empty = indices == 0 && self.data.is_empty() && self.lengths.is_empty();
         let nans = self.page_nans(indexed.as_deref());

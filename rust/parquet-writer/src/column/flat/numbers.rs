@@ -186,7 +186,7 @@ impl<T: ParquetNumber> Noted<T> {
 }
 
 /// The dictionary of numbers and its indices.
-type Indexed<T> = DictionaryEncoder<NumberDictionary<T>>;
+type IndexedNumbers<T> = DictionaryEncoder<NumberDictionary<T>>;
 
 /// Collects the values of a page that have no dictionary, unchanged, and knows the range of all.
 #[derive(Debug)]
@@ -218,11 +218,16 @@ impl<T: ParquetNumber> Numbers<T> {
     }
 
     /// The number of values of the page.
-    fn count(&self, indexed: Option<&Indexed<T>>) -> usize {
+    fn count(&self, indexed: Option<&IndexedNumbers<T>>) -> usize {
         indexed.map_or(self.values.len(), |indexed| indexed.indices.len())
     }
 
-    fn append_slots(&mut self, slots: &[T], piece: Piece<'_>, indexed: Option<&mut Indexed<T>>) -> usize {
+    fn append_slots(
+        &mut self,
+        slots: &[T],
+        piece: Piece<'_>,
+        indexed: Option<&mut IndexedNumbers<T>>,
+    ) -> usize {
         let valid = piece.numbers(slots, &mut self.valid);
         if let Some(indexed) = indexed {
             let before = indexed.indices.len();
@@ -236,7 +241,7 @@ impl<T: ParquetNumber> Numbers<T> {
         valid.len()
     }
 
-    fn append_keyed(&mut self, values: &[T], indexed: Option<&mut Indexed<T>>) -> usize {
+    fn append_keyed(&mut self, values: &[T], indexed: Option<&mut IndexedNumbers<T>>) -> usize {
         let indexed = match indexed {
             Some(DictionaryEncoder {
                 dictionary,
@@ -261,7 +266,7 @@ impl<T: ParquetNumber> Numbers<T> {
     }
 
     /// Least and greatest of the page, and its NaN, as [`ParquetNumber::range`] has them.
-    fn page_range(&mut self, indexed: Option<&mut Indexed<T>>) -> (Option<(T, T)>, u64) {
+    fn page_range(&mut self, indexed: Option<&mut IndexedNumbers<T>>) -> (Option<(T, T)>, u64) {
         let Some(indexed) = indexed else {
             return T::range(&self.values, self.order);
         };
@@ -287,7 +292,7 @@ impl<T: ParquetNumber> Numbers<T> {
 }
 
 /// Collects in `values` those that the page's indices from the one at `start` on stand for.
-fn look_up<T: ParquetNumber>(indexed: &Indexed<T>, start: usize, values: &mut Vec<T>) {
+fn look_up<T: ParquetNumber>(indexed: &IndexedNumbers<T>, start: usize, values: &mut Vec<T>) {
     let entries = indexed.dictionary.entries();
     values.clear();
     each_width!(&indexed.indices, start, indices => {
@@ -307,7 +312,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         _: &RunValues<'_>,
         piece: Piece<'_>,
         page: usize,
-        indexed: Option<&Indexed<T>>,
+        indexed: Option<&IndexedNumbers<T>>,
     ) -> usize {
         piece.rows_with((page / size_of::<T>()).saturating_sub(self.count(indexed)))
     }
@@ -316,7 +321,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         &mut self,
         run: &RunValues<'_>,
         piece: Piece<'_>,
-        indexed: Option<&mut Indexed<T>>,
+        indexed: Option<&mut IndexedNumbers<T>>,
     ) -> Result<usize> {
         if let RunValues::Keys { keys, values, .. } = run {
             keys.rows(piece, &mut self.rows);
@@ -333,7 +338,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         }
     }
 
-    fn take_out(&mut self, indexed: &mut Indexed<T>) {
+    fn take_out(&mut self, indexed: &mut IndexedNumbers<T>) {
         look_up(indexed, 0, &mut self.values);
     }
 
@@ -345,7 +350,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         &mut self,
         encoding: Encoding,
         start: usize,
-        indexed: Option<&Indexed<T>>,
+        indexed: Option<&IndexedNumbers<T>>,
         out: &mut Vec<u8>,
     ) {
         if let Some(indexed) = indexed {
@@ -356,7 +361,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         }
     }
 
-    fn direct_bytes(&self, encoding: Encoding, indexed: Option<&Indexed<T>>) -> usize {
+    fn direct_bytes(&self, encoding: Encoding, indexed: Option<&IndexedNumbers<T>>) -> usize {
         let count = self.count(indexed);
         if encoding != Encoding::DeltaBinaryPacked {
             return count * size_of::<T>();
@@ -381,7 +386,7 @@ impl<T: ParquetNumber> ValueEncoder for Numbers<T> {
         append_direct(&self.values, self.encoding, out)
     }
 
-    fn finish(&mut self, indexed: Option<&mut Indexed<T>>) -> PageFacts {
+    fn finish(&mut self, indexed: Option<&mut IndexedNumbers<T>>) -> PageFacts {
         let is_empty = self.count(indexed.as_deref()) == 0;
         let (range, nans) = self.page_range(indexed);
         self.nans += nans;
