@@ -23,8 +23,8 @@ pub(crate) enum ByteSlots<'a> {
     Views(&'a [u128], &'a [Buffer]),
 }
 
-/// Evaluates an expression with a function that gives the bytes of some slots. It is compiled once for each layout, since
-/// loops over slots must not ask for it anew.
+/// Evaluates an expression with a function that gives the bytes of some slots. It is compiled once for each layout,
+/// since loops over slots must not ask for it anew.
 macro_rules! each_layout {
     ($slots:expr, $bytes:ident => $body:expr) => {{
         use $crate::byte_slots::{ByteSlots, span, view_length};

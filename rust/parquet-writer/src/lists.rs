@@ -59,8 +59,8 @@ pub(crate) enum ElementSlots<'a> {
     FixedSize { size: usize, rows: usize },
 }
 
-/// Evaluates an expression with a function that gives the slots of a row's elements. It is compiled once for each layout,
-/// since loops over rows must not ask for it anew.
+/// Evaluates an expression with a function that gives the slots of a row's elements. It is compiled once for each
+/// layout, since loops over rows must not ask for it anew.
 macro_rules! each_list_layout {
     ($slots:expr, $of_row:ident => $body:expr) => {{
         use arrow_buffer::ArrowNativeType;
