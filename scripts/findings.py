@@ -8,6 +8,7 @@ other row groups.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -246,30 +247,12 @@ def lineitem(run: RunSummary) -> Iterator[Finding]:
     yield from flat(run, "lineitem", (2.6, 3), (1.8, 2.5), (0.89, None))
 
 
-def flights(run: RunSummary) -> Iterator[Finding]:
-    yield from known(run, "flights", 2.3)
-
-
-def cities(run: RunSummary) -> Iterator[Finding]:
-    yield from known(run, "cities", 1.6)
-
-
-def known(run: RunSummary, name: str, floor: float) -> Iterator[Finding]:
+def known(name: str, floor: float, run: RunSummary) -> Iterator[Finding]:
     """Speed on a real table that tuning looks at."""
     for mode in ("table", "batches"):
         found = Contest.of(cells(run, mode=mode))
         what = f"{name}, {found.own.cell.rows:,} rows, {mode}: speed"
         yield found.speed(what, found.defaults, (floor, None))
-
-
-def unseen(*runs: RunSummary) -> Iterator[Finding]:
-    """Speed on the real tables that were held out at first: the mean of all, and the least."""
-    yield from of_tables("unseen", UNSEEN, runs)
-
-
-def untuned(*runs: RunSummary) -> Iterator[Finding]:
-    """Speed on the real tables that came after all tuning."""
-    yield from of_tables("newer", UNTUNED, runs)
 
 
 def faster(run: RunSummary, mode: str) -> list[tuple[str, Ratio]]:
@@ -282,7 +265,7 @@ def faster(run: RunSummary, mode: str) -> list[tuple[str, Ratio]]:
     return [(peer, ratio) for peer, ratio in found if ratio.median < 1]
 
 
-def of_tables(which: str, names: Sequence[str], runs: Sequence[RunSummary]) -> Iterator[Finding]:
+def of_tables(which: str, names: Sequence[str], *runs: RunSummary) -> Iterator[Finding]:
     """Speed on some tables: the mean of all, and the least."""
     for mode in ("table", "batches"):
         contests = {name: Contest.of(cells(run, mode=mode)) for name, run in zip(names, runs, strict=True)}
@@ -446,10 +429,10 @@ REAL = (*KNOWN, *UNSEEN, *SIZED)
 FINDINGS: dict[tuple[str, ...], Callable[..., Iterator[Finding]]] = {
     ("logs",): logs,
     ("lineitem",): lineitem,
-    ("real-flights",): flights,
-    ("real-cities",): cities,
-    tuple(map(JOB_OF_TABLE.format, UNSEEN)): unseen,
-    tuple(map(JOB_OF_TABLE.format, UNTUNED)): untuned,
+    ("real-flights",): partial(known, "flights", 2.3),
+    ("real-cities",): partial(known, "cities", 1.6),
+    tuple(map(JOB_OF_TABLE.format, UNSEEN)): partial(of_tables, "unseen", UNSEEN),
+    tuple(map(JOB_OF_TABLE.format, UNTUNED)): partial(of_tables, "newer", UNTUNED),
     tuple(map(JOB_OF_TABLE.format, REAL)): sizes,
     ("codecs",): codecs,
     ("nested",): nested,

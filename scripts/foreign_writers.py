@@ -18,6 +18,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,7 +182,7 @@ def race(location: Location, sides: list[str], seconds: float) -> dict[str, Any]
         "seconds": seconds,
         "store": "local disk" if location.is_local else "S3",
         "writers": [_figures(each, seconds) for each in heard],
-        "table": verdict.as_dict(),
+        "table": asdict(verdict),
     }
 
 

@@ -24,8 +24,8 @@ from findings import (
     cells,
     faster,
     median,
+    of_tables,
     speed_ratio,
-    untuned,
 )
 from spillway._wording import and_joined, counted
 from spillway.backends import OWN_LIBRARY, library
@@ -253,7 +253,7 @@ def _lead(cells: dict[str, CellSummary]) -> str:
 def _real_tables(results: Path) -> str:
     """The speed on the real tables that came after all tuning, and each real table where a peer is faster."""
     runs = {name: _newest(results, JOB_OF_TABLE.format(name)) for name in (*KNOWN, *UNSEEN, *UNTUNED)}
-    found = {each.what: each.found for each in untuned(*[runs[name] for name in UNTUNED])}
+    found = {each.what: each.found for each in of_tables("newer", UNTUNED, *[runs[name] for name in UNTUNED])}
     means = []
     for mode, words in _MODES.items():
         mean = found[f"{len(UNTUNED)} newer tables, {mode}: speed, geometric mean"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from spillway import _native
 
@@ -412,17 +412,9 @@ def inspect_file(path: str | os.PathLike[str], *, pages: bool = False) -> FileRe
         >>> [column.encodings for column in report.row_groups[0].columns]  # doctest: +SKIP
     """
     found = _native.inspect(path, pages)
-    return FileReport(
-        path=Path(path),
-        bytes=found["bytes"],
-        footer_bytes=found["footer_bytes"],
-        created_by=found["created_by"],
-        version=found["version"],
-        rows=found["rows"],
-        schema=found["schema"],
-        metadata_keys=tuple(found["metadata_keys"]),
-        row_groups=tuple(_row_group(group) for group in found["row_groups"]),
-    )
+    groups = tuple(_row_group(group) for group in found["row_groups"])
+    keys = tuple(found["metadata_keys"])
+    return FileReport(**{**found, "path": Path(path), "metadata_keys": keys, "row_groups": groups})
 
 
 def _totals(path: str, chunks: list[ColumnChunkReport]) -> ColumnTotals:
@@ -478,42 +470,17 @@ def _sum_if_all_known(counts: Iterable[int | None]) -> int | None:
     return total
 
 
-def _row_group(found: _native.RowGroupDict) -> RowGroupReport:
-    return RowGroupReport(
-        rows=found["rows"],
-        compressed_bytes=found["compressed_bytes"],
-        uncompressed_bytes=found["uncompressed_bytes"],
-        sorting_columns=tuple(SortingColumn(*column) for column in found["sorting_columns"]),
-        columns=tuple(_column_chunk(column) for column in found["columns"]),
-    )
+def _row_group(found: dict[str, Any]) -> RowGroupReport:
+    sorting = tuple(SortingColumn(*column) for column in found["sorting_columns"])
+    columns = tuple(_column_chunk(column) for column in found["columns"])
+    return RowGroupReport(**{**found, "sorting_columns": sorting, "columns": columns})
 
 
-def _column_chunk(found: _native.ColumnChunkDict) -> ColumnChunkReport:
+def _column_chunk(found: dict[str, Any]) -> ColumnChunkReport:
     stats, pages = found["encoding_stats"], found["pages"]
-    return ColumnChunkReport(
-        path=found["path"],
-        field_id=found["field_id"],
-        max_definition_level=found["max_definition_level"],
-        max_repetition_level=found["max_repetition_level"],
-        physical_type=found["physical_type"],
-        logical_type=found["logical_type"],
-        codec=found["codec"],
-        encodings=tuple(found["encodings"]),
-        encoding_stats=None if stats is None else tuple(PageEncoding(*entry) for entry in stats),
-        values=found["values"],
-        nulls=found["nulls"],
-        distinct=found["distinct"],
-        min=found["min"],
-        max=found["max"],
-        min_exact=found["min_exact"],
-        max_exact=found["max_exact"],
-        compressed_bytes=found["compressed_bytes"],
-        uncompressed_bytes=found["uncompressed_bytes"],
-        dictionary_page=found["dictionary_page"],
-        data_pages=found["data_pages"],
-        column_index=found["column_index"],
-        offset_index=found["offset_index"],
-        bloom_filter=found["bloom_filter"],
-        bloom_filter_bytes=found["bloom_filter_bytes"],
-        pages=None if pages is None else tuple(PageReport(**page) for page in pages),
-    )
+    changed = {
+        "encodings": tuple(found["encodings"]),
+        "encoding_stats": None if stats is None else tuple(PageEncoding(*entry) for entry in stats),
+        "pages": None if pages is None else tuple(PageReport(**page) for page in pages),
+    }
+    return ColumnChunkReport(**{**found, **changed})

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spillway.bench.record import SAMPLES, SCHEMA, SCHEMA_VERSION, VALIDATION, Measures
+from spillway.bench.record import SAMPLES, SCHEMA, VALIDATION, Measures
 from spillway.bench.summary import RunSummary, read_run
 from spillway.harness import records
 
@@ -31,23 +31,7 @@ def _reference() -> tuple[dict[str, Any], dict[str, Any]]:
         if sample["cell"]["mode"] == "table" and sample["outcome"] == "ok"
     )
     template["curve"] = {"seconds": [], "rss_bytes": []}
-    if template["schema_version"] == 1:
-        _renew(template)
     return template, records.read_json(folder / records.ENVIRONMENT)
-
-
-def _renew(sample: dict[str, Any]) -> None:
-    """Make a sample of version 1 one of version 2, which has no probe in it and more of memory."""
-    del sample["gc"], sample["gil"]
-    sample |= {"schema_version": SCHEMA_VERSION, "shares_core": False}
-    sample["use"] |= {"storage_bytes": sample["output"]["bytes"], "cancelled_bytes": 0}
-    sample["memory"]["rollup_after"]["huge"] = 0
-    sample["group"] = {
-        "before_bytes": 50_000_000,
-        "after_bytes": 110_000_000,
-        "write_peak_bytes": 120_000_000,
-        "peak_bytes": 120_000_000,
-    }
 
 
 @dataclass

@@ -114,7 +114,7 @@ def on_hosts(tmp_path: Path) -> RunSummary:
     proof = {"kind": "cgroup-v1", "limit_bytes": 10**9, "died_at_bytes": 10**9, "ending": "killed"}
     host = {**environment, "limit_proofs": [proof], "load_before": 0.0, "cores": 8}
     other = {**host, "host": "host-2", "cpu_model": "Another", "load_before": 7.5}
-    described = {**environment, "hosts": [{**host, "host": "host-1"}, other], "afterwards": None}
+    described = {**environment, "hosts": [{**host, "host": "host-1"}, other]}
     records.write_json(folder / records.ENVIRONMENT, described)
     return changed(
         folder, lambda each: each | {"placement": {"host": f"host-{each['block'] + 1}", "executor": "0"}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def trial(outcome, limit, backend="arro3", **fields):
     return {
         "schema_version": 2,
         "run_id": "test",
-        "cell": of_cell.as_dict(),
+        "cell": asdict(of_cell),
         "outcome": outcome,
         "died_in": None if outcome == "ok" else "write",
         "wall_seconds": 0.5 if outcome == "ok" else None,
@@ -154,7 +154,7 @@ def test_a_table_names_what_ended_a_search_before_its_end(tmp_path):
     run = make_run(tmp_path / "run", {"arro3": Writes([1e6] * 3)})
     fields = {
         name: value
-        for name, value in run.cells[0].cell.as_dict().items()
+        for name, value in asdict(run.cells[0].cell).items()
         if name not in {"backend", "memory_bytes", "limit_kind"}
     }
     ends = (("oom_killed", 64 * MB), ("timeout", 128 * MB))
@@ -172,7 +172,7 @@ def searched(tmp_path):
     run = make_run(folder, {name: Writes([1e6] * 3) for name in ("arro3", "polars", "duckdb")})
     fields = {
         name: value
-        for name, value in run.cells[0].cell.as_dict().items()
+        for name, value in asdict(run.cells[0].cell).items()
         if name not in {"backend", "memory_bytes", "limit_kind"}
     }
     for backend, least in {"arro3": 90 * MB, "polars": 300 * MB, "duckdb": 2 * MOST}.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import asdict, replace
 from unittest.mock import Mock
 
 import psutil
@@ -92,7 +92,7 @@ def test_a_difference_that_samples_hide_is_a_ratio_of_pairs(tmp_path):
         record = {
             "block": block,
             "position": 0,
-            "cell": other.cell.as_dict(),
+            "cell": asdict(other.cell),
             "base": own.cell.backend,
             **seconds,
         }
@@ -116,7 +116,7 @@ def test_pairs_that_failed_are_counted(tmp_path, failed):
         seconds = None if block < failed else 1.0
         record = {
             "block": block,
-            "cell": other.cell.as_dict(),
+            "cell": asdict(other.cell),
             "base": own.cell.backend,
             "outcome": outcome,
             "base_outcome": "ok",
@@ -148,6 +148,6 @@ def test_a_backend_that_failed_once_has_no_ratio(tmp_path):
     made = make_run(tmp_path / "run", {"spillway": Writes([1e6] * 3), "arro3": Writes([2e6, None, 2e6])})
     own, other = made.cells
     seconds = {"processor_seconds": 1.0, "base_processor_seconds": 2.0}
-    record = {"block": 0, "position": 0, "cell": other.cell.as_dict(), "base": own.cell.backend, **seconds}
+    record = {"block": 0, "position": 0, "cell": asdict(other.cell), "base": own.cell.backend, **seconds}
     records.append(made.folder / PAIRS, record)
     assert pair_table(read_run(made.folder), own.setting) is None

@@ -9,9 +9,9 @@ from spillway.bench.conclusion import why_not_quoted
 from .made_runs import Writes, make_run
 
 
-def recorded(folder, blocks, version=2, **environment):
+def recorded(folder, blocks, **environment):
     run = make_run(folder, {"spillway": Writes([1e6] * blocks), "arro3": Writes([1e6] * blocks)})
-    return dataclasses.replace(run, environment={**run.environment, "schema_version": version, **environment})
+    return dataclasses.replace(run, environment={**run.environment, **environment})
 
 
 def test_twelve_samples_of_a_quiet_host_are_quoted(tmp_path):
@@ -45,7 +45,3 @@ def test_a_tick_beside_a_short_sample_is_no_noise_and_ticks_beside_all_of_them_a
     (beside,) = why_not_quoted(busy)
     assert beside.startswith("other processes took ")
     assert beside.endswith(" of the processor time during all samples together")
-
-
-def test_runs_from_before_the_rules_stay(tmp_path):
-    assert why_not_quoted(recorded(tmp_path / "run", 3, version=1, load_before=7.0)) == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def spillway(*arguments):
 
 
 def sample(slot):
-    return {"block": slot.block, "position": slot.position, "cell": slot.cell.as_dict()}
+    return {"block": slot.block, "position": slot.position, "cell": asdict(slot.cell)}
 
 
 @pytest.mark.parametrize("taken", range(0, 13, 3))

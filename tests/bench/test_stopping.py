@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from unittest.mock import Mock
 
 import numpy as np
@@ -25,7 +26,7 @@ def taken(noises, blocks, outcome="ok"):
     return [
         {
             "outcome": outcome,
-            "cell": cell("spillway", rows=100 + place).as_dict(),
+            "cell": asdict(cell("spillway", rows=100 + place)),
             "throughput": {"rows_per_second": float(np.exp(draw.normal(0, noise)))},
         }
         for place, noise in enumerate(noises)
@@ -51,7 +52,7 @@ def test_a_resumed_run_that_met_its_rule_takes_no_further_block(tmp_path, blocks
     cells = [cell("spillway", rows=100 + place) for place in range(2)]
     for slot in schedule(cells, blocks=blocks, seed=options.seed):
         speed = {"throughput": {"rows_per_second": 1.0}, "outcome": "ok"}
-        place = {"block": slot.block, "position": slot.position, "cell": slot.cell.as_dict()}
+        place = {"block": slot.block, "position": slot.position, "cell": asdict(slot.cell)}
         records.append(tmp_path / SAMPLES, {**speed, **place})
     taker, progress = Mock(), Mock()
     _take_samples(tmp_path, taker, cells, options, progress)

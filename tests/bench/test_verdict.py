@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import asdict
 from io import StringIO
 
 import numpy as np
@@ -184,7 +185,7 @@ def test_what_costs_a_probe_is_said_of_pairs_of_writes(tmp_path):
     for block in range(6):
         for probe, seconds in (("none", 1.0), ("gil", 1.04 + block / 1000), ("gc", 1.0)):
             write = {"probe": probe, "block": block, "wall_seconds": seconds * (1 + block)}
-            records.append(made.folder / PROBES, {**write, "cell": made.cells[0].cell.as_dict()})
+            records.append(made.folder / PROBES, {**write, "cell": asdict(made.cells[0].cell)})
     run = read_run(made.folder)
     assert probe_cost(run, "gil").median == pytest.approx(1.0425, abs=0.001)
     gil, collector = probe_costs(run)

@@ -338,7 +338,7 @@ def test_a_worker_leaves_the_switch_interval_as_it_is(tmp_path: Path) -> None:
     """A longer one makes threads wait for the interpreter that have their answer already."""
     begin, go = os.pipe()
     cell = Cell(committer="spillway", workload="append-only", writers=1)
-    job = {"role": "create", "cell": cell.as_dict(), "location": asdict(Location(str(tmp_path / "table")))}
+    job = {"role": "create", "cell": asdict(cell), "location": asdict(Location(str(tmp_path / "table")))}
     command = (sys.executable, "-c", WORKER_THEN_INTERVAL, str(begin), "2", worker.__file__)
     try:
         said = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def race(processes: int, effects: dict[str, tuple[int, int]], **more: Any) -> di
         kind: {"count": count, "total_seconds": count * each / 1e6, "longest_seconds": each / 1e6}
         for kind, (count, each) in effects.items()
     }
-    return {"cell": cell.as_dict(), "effects": times, "acknowledged": 100, "table": {"versions": 100}, **more}
+    return {"cell": asdict(cell), "effects": times, "acknowledged": 100, "table": {"versions": 100}, **more}
 
 
 @given(

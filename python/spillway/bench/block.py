@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -192,7 +192,7 @@ def _proof_of(limiter: Limiter, limit: int) -> dict[str, Any]:
                 f"the {limiter.kind} limit of {limit:,} bytes does not hold: a test process was "
                 f"{proof.ending} at {proof.died_at_bytes:,}; choose another kind with --limit-kind"
             )
-        _proofs[key] = proof.as_dict()
+        _proofs[key] = asdict(proof)
     return _proofs[key]
 
 

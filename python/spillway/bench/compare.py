@@ -358,12 +358,6 @@ def _refuse_other_measurement(old: RunSummary, new: RunSummary, *, of_machines: 
                 f"not the same machine: {what} {found(before)} and {found(after)}. Figures compare on one "
                 f"machine alone, but for sizes and allocated bytes: measure both there"
             )
-    for run in (old, new):
-        if "benchmark" not in run.environment:
-            raise OptionError(
-                f"run {run.run_id} does not say by which code it was measured, as runs of this version do: "
-                f"measure it again"
-            )
     if before["benchmark"]["worker"] != after["benchmark"]["worker"]:
         raise OptionError(
             "the code that measures has changed between the runs, and may cause the difference: "

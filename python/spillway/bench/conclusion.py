@@ -474,13 +474,10 @@ def _sentence(label: str, rows: Sequence[Row], found: Comparison) -> str:
 
 FEWEST_TO_QUOTE = 12
 _FEWEST_WRITES = 5
-_FIRST_VERSION = 2  # of the record: runs before it were quoted under other rules
 
 
 def why_not_quoted(run: RunSummary) -> list[str]:
-    """The reasons why a run is not to be quoted; none for runs of version 1, which came before the rules."""
-    if run.environment["schema_version"] < _FIRST_VERSION:
-        return []
+    """The reasons why a run is not to be quoted."""
     few = sum(len(each.samples) < FEWEST_TO_QUOTE for each in run.cells)
     lacking = [f"{counted(few, 'cell')} with fewer than {FEWEST_TO_QUOTE} samples"] if few else []
     return lacking + run.noise()

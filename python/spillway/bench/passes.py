@@ -21,7 +21,7 @@ import tempfile
 from collections import defaultdict, deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import takewhile
@@ -108,7 +108,7 @@ def probe_once(taker: SampleTaker, slot: Slot[tuple[Cell, Probe]]) -> ProbeSampl
         "run_id": taker.run_id,
         "block": slot.block,
         "position": slot.position,
-        "cell": cell.as_dict(),
+        "cell": asdict(cell),
         "probe": probe,
         "outcome": outcome,
         "wall_seconds": result["wall_seconds"] if outcome == "ok" else None,
@@ -181,7 +181,7 @@ def _take(taker: SampleTaker, other: SampleTaker, slot: Slot[tuple[Cell, Cell]])
         "run_id": taker.run_id,
         "block": slot.block,
         "position": slot.position,
-        "cell": cell.as_dict(),
+        "cell": asdict(cell),
         "base": base.backend,
         "outcome": outcomes[1],
         "base_outcome": outcomes[0],
@@ -298,7 +298,7 @@ def find_least_memory(  # noqa: PLR0913 - the parts of a run
             trial: LimitTrial = {
                 "schema_version": SCHEMA_VERSION,
                 "run_id": taker.run_id,
-                "cell": limited.as_dict(),
+                "cell": asdict(limited),
                 "most_bytes": most,
                 "outcome": sample["outcome"],
                 "died_in": sample["died_in"],

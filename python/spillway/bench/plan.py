@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated
 
 from spillway._options import require_counts
 from spillway._wording import counted, joined
@@ -192,10 +192,6 @@ class Cell:
     def words(self) -> str:
         """The cell for people, without what all cells of most runs share."""
         return f"{self.backend}, {self.mode}, {counted(self.rows, 'row')}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for the record."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -237,16 +237,11 @@ def _retaken(run: RunSummary) -> list[str]:
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:
     row_bytes = data["arrow_bytes"] / data["rows"]
-    columns, rows = counted(data["columns"], "column"), counted(_chunk_rows(data, options), "row")
+    columns, rows = counted(data["columns"], "column"), counted(data["chunk_rows"], "row")
     return (
         f"Input {data['source']}: {columns}, {row_bytes:,.0f} bytes a row as Arrow; "
         f"seed {options['seed']}, {rows} a batch."
     )
-
-
-def _chunk_rows(data: dict[str, Any], options: dict[str, Any]) -> int:
-    """The rows of a batch of an input, which early runs say for all of them alone."""
-    return int(data["chunk_rows"] if "chunk_rows" in data else options["chunk_rows"])
 
 
 def _proof(proof: dict[str, Any]) -> str:

@@ -53,8 +53,8 @@ def command_of(environment: dict[str, Any]) -> str:
         "--rows": options["rows"],
         "--table-rows": options["table_rows"],
         "--mode": options["modes"],
-        "--chunk-rows": as_list(options["chunk_rows"]),
-        "--row-group-rows": as_list(options["row_group_rows"]),
+        "--chunk-rows": list(options["chunk_rows"]),
+        "--row-group-rows": list(options["row_group_rows"]),
         "--process-setting": options.get("arms", ["default"]),
         "--python": [f"{name}=PATH" for name in options.get("pythons", ())],
         "--codec": options["codecs"],
@@ -78,18 +78,11 @@ def command_of(environment: dict[str, Any]) -> str:
         # An option that is repeated, and no list.
         for each in (value if name == "--python" else [value])
     ]
-    return " ".join(["spillway bench", *words, *_afterwards(environment.get("afterwards"))])
+    return " ".join(["spillway bench", *words, *_afterwards(environment["afterwards"])])
 
 
-def as_list(value: Any) -> list[Any]:
-    """The values of an option; of early runs, which took one of it, that one."""
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _afterwards(asked: dict[str, Any] | None) -> list[str]:
-    """The options of what follows the samples, where they are on record."""
-    if asked is None:
-        return []
+def _afterwards(asked: dict[str, Any]) -> list[str]:
+    """The options of what follows the samples."""
     return [
         f"--validate {','.join(asked['engines']) or 'none'}",
         *([] if asked["trace"] else ["--no-trace"]),
@@ -146,7 +139,7 @@ class BegunRun:
     def options(self) -> Options:
         """The options that it was begun with."""
         found = {name: _hashable(value) for name, value in self.environment["options"].items()}
-        several = {name: tuple(as_list(found[name])) for name in ("chunk_rows", "row_group_rows")}
+        several = {name: tuple(found[name]) for name in ("chunk_rows", "row_group_rows")}
         return Options(**found | several)
 
     @property
@@ -225,11 +218,6 @@ def read_begun(folder: Path) -> BegunRun:
             f"--resume {folder.name}: its records are compressed, so that none can be appended: gunzip them"
         )
     environment = records.read_json(place)
-    if "afterwards" not in environment:
-        raise OptionError(
-            f"--resume {folder.name}: it does not say how it was begun, as runs of this version do: measure "
-            f"anew, or run `spillway report` on the existing samples"
-        )
     if "hosts" in environment:
         raise OptionError(
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "

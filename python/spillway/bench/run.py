@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -393,4 +393,4 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
 
 def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
     progress.say(f"testing the limit of {limit_words(limit)}")
-    return proved(limiter, limit, option=option, advice="choose another kind with --limit-kind").as_dict()
+    return asdict(proved(limiter, limit, option=option, advice="choose another kind with --limit-kind"))

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -99,7 +99,7 @@ class SampleTaker:
             "position": slot.position,
             "seed": self.seed,
             "started_at": started.isoformat(timespec="milliseconds"),
-            "cell": slot.cell.as_dict(),
+            "cell": asdict(slot.cell),
             "outcome": outcome,
             "died_in": None if outcome in {"ok", "wrong_output"} else _last_phase(ended),
             "exit_status": ended.status,
@@ -144,7 +144,7 @@ class SampleTaker:
         """
         cores = self.cores[-cell.threads :]
         request = {
-            "cell": cell.as_dict(),
+            "cell": asdict(cell),
             "input": str(self.inputs[cell.input].absolute()),
             "output": str(self.files.fresh.absolute()),
             "warm_up": str(self.files.warm_up.absolute()),

@@ -292,14 +292,13 @@ def read_run(folder: Path) -> RunSummary:
     verdicts = records.read_lines(folder / VALIDATION)
     wrong = frozenset(each["content_hash"] for each in verdicts if each["outcome"] == "wrong_output")
     probes, traced = records.read_lines(folder / PROBES), records.read_lines(folder / ALLOCATIONS)
-    vary = {name for name in _SIZES if len({getattr(cell, name) for cell in grouped}) > 1}
     cells = [
         CellSummary(
             cell,
             taken,
             wrong,
             [write for write in probes if Cell(**write["cell"]) == cell],
-            next((each for each in traced if _is_of(each, cell, vary)), None),
+            next((each for each in traced if _is_of(each, cell)), None),
         )
         for cell, taken in grouped.items()
     ]
@@ -331,13 +330,8 @@ def read_run(folder: Path) -> RunSummary:
     )
 
 
-def _is_of(traced: dict[str, Any], cell: Cell, vary: set[str]) -> bool:
-    """Return true if a traced write is of this cell, its limit, process setting and threads aside.
-
-    Early records do not say their sizes, so that where those vary in the run, nobody knows what they are of.
-    """
-    if vary - traced.keys():
-        return False
+def _is_of(traced: dict[str, Any], cell: Cell) -> bool:
+    """Return true if a traced write is of this cell, its limit, process setting and threads aside."""
     names = ("backend", "mode", "dataset", "codec", "python", "rows", *_SIZES)
     return all(traced[name] == getattr(cell, name) for name in names if name in traced)
 

@@ -26,6 +26,7 @@ from spillway.cli.common import (
     pairs,
     percentage,
     reason,
+    size,
     termination_as_interrupt,
     whole_numbers,
 )
@@ -417,15 +418,9 @@ def _cluster(on: str | None, conf: list[str] | None, *, pack: bool) -> Cluster |
 
 
 def _limits(text: str) -> tuple[int | None, ...]:
-    from spillway._wording import parse_bytes
     from spillway.errors import OptionError
 
-    limits: list[int | None] = []
-    for part in listed(text):
-        try:
-            limits.append(None if part == "none" else parse_bytes(part))
-        except ValueError as error:
-            raise OptionError(f"--memory: {error}") from error
+    limits = [None if part == "none" else size("--memory", part) for part in listed(text)]
     if not limits or 0 in limits:
         raise OptionError(f"--memory {text!r} names no limit; write for example 2276MB, or 512MB,1GB,none")
     return tuple(limits)

@@ -157,6 +157,21 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def size(option: str, text: str) -> int:
+    """Parse a number of bytes, such as 512MB.
+
+    Raises:
+        OptionError: It is none; the message names `option`.
+    """
+    from spillway._wording import parse_bytes
+    from spillway.errors import OptionError
+
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise OptionError(f"{option}: {error}") from error
+
+
 def percentage(option: str, text: str) -> float:
     """A share from a percentage: 0.05 for "5%".
 
@@ -278,6 +293,23 @@ def fail(command: str, message: str) -> NoReturn:
     """Print the reason why a command cannot go on, and exit."""
     typer.secho(f"spillway {command}: {message}", err=True, fg=typer.colors.RED)
     raise typer.Exit(2)
+
+
+@contextmanager
+def failing(command: str, interrupted: str | None = None) -> Iterator[None]:
+    """End the command where it fails, and with a word, if one is given, at Ctrl-C."""
+    from spillway.errors import SpillwayError
+
+    try:
+        yield
+    except (SpillwayError, OSError) as error:
+        fail(command, reason(error))
+    except KeyboardInterrupt:
+        if interrupted is None:
+            raise
+        if interrupted:
+            typer.secho(interrupted, err=True, fg="yellow")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def complete_process(incomplete: str) -> list[str]:

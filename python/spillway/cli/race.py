@@ -13,11 +13,11 @@ from spillway.cli.common import (
     INTERRUPTED,
     Out,
     fail,
+    failing,
     interrupt,
     listed,
     pairs,
     print_tables,
-    reason,
     whole_numbers,
 )
 
@@ -175,7 +175,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     """
     from rich.console import Console
 
-    from spillway.errors import OptionError, SpillwayError
+    from spillway.errors import OptionError
     from spillway.race.cell import Progress
     from spillway.race.committers import usual
     from spillway.race.real_s3 import CELLS, RealS3
@@ -185,7 +185,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     signal.signal(signal.SIGTERM, interrupt)
     console = Console()
     progress = Progress(console)
-    try:
+    with failing("race", ""):
         if (targets or real_s3) and work != "append":
             raise OptionError(
                 f"--targets and --real-s3 choose the kinds of work themselves: leave --work {work} out"
@@ -232,10 +232,6 @@ def race(  # noqa: PLR0913 - one argument per option of the command
                 progress=progress,
                 real_s3=bucket,
             )
-    except (SpillwayError, OSError) as error:
-        fail("race", reason(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
     wrong = _report(console, finished)
     if finished.error is not None:
         fail("race", f"{finished.error}: the report covers the races before")

@@ -17,11 +17,12 @@ from spillway.cli.common import (
     RunFolder,
     Verbose,
     fail,
+    failing,
     listed,
     percentage,
     print_tables,
     quiet_when_closed,
-    reason,
+    size,
     write_whole,
 )
 
@@ -54,13 +55,10 @@ def report(
     from rich.console import Console
 
     from spillway.bench.record import SAMPLES
-    from spillway.errors import SpillwayError
     from spillway.runs import find_run
 
-    try:
+    with failing("report"):
         status = report_run(Console(), find_run(run, SAMPLES), verbose=verbose)
-    except (SpillwayError, OSError) as error:
-        fail("report", reason(error))
     if status:
         raise typer.Exit(status)
 
@@ -229,10 +227,9 @@ def compare(
     from rich.console import Console
 
     from spillway.bench.compare import gate_lines, markdown_of
-    from spillway.errors import SpillwayError
 
     console = Console()
-    try:
+    with failing("compare"):
         share = None if gate is None else percentage("--gate", gate)
         shown = _compared(runs, listed(backend or ""), metric)
         found = shown.found
@@ -240,8 +237,6 @@ def compare(
         verdict, style, status = _verdict(found, share)
         if markdown is not None:
             write_whole(markdown_of(shown.tables, [verdict, *lines], shown.reading, shown.notes), markdown)
-    except (SpillwayError, OSError) as error:
-        fail("compare", reason(error))
     with quiet_when_closed():
         print_tables(console, shown.tables, shown.reading, shown.notes)
         for line in lines:
@@ -349,10 +344,10 @@ def export(
 
     Exit status 2: there is no run, or the file cannot be written.
     """
-    from spillway.errors import OptionError, SpillwayError
+    from spillway.errors import OptionError
     from spillway.runs import find_run
 
-    try:
+    with failing("export"):
         if to not in _FORMS:
             raise OptionError(f"--to {to}: choose from {', '.join(_FORMS)}")
         folder = find_run(run)
@@ -360,8 +355,6 @@ def export(
             _write_parquet(folder, out)
         else:
             _write_text(_benchmarks(folder) if to == _BENCHMARKS else _csv(folder), out)
-    except (SpillwayError, OSError) as error:
-        fail("export", reason(error))
 
 
 def _benchmarks(folder: Path) -> str:
@@ -455,31 +448,24 @@ def advise(  # noqa: PLR0913 - one argument per option of the command
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
-    from spillway._wording import parse_bytes
     from spillway.bench.advice import Demand, best_of
     from spillway.bench.advice import advise as plans_of
     from spillway.bench.record import SAMPLES
     from spillway.bench.summary import read_run
-    from spillway.errors import OptionError, SpillwayError
+    from spillway.errors import OptionError
     from spillway.runs import find_run
 
     console = Console()
-    try:
+    with failing("advise"):
         found = read_run(find_run(run, SAMPLES))
         setting = _setting(found, mode, process_setting)
         if cores < setting.threads:
             raise OptionError(
                 f"--cores {cores}: the run's processes have {setting.threads} each: give as many"
             )
-        try:
-            size = parse_bytes(memory)
-        except ValueError as error:
-            raise OptionError(f"--memory: {error}") from error
         rows = None if batch is None else round(_amount("--batch", batch))
-        demand = Demand(_rate(rate), size, cores, _price(price), rows)
+        demand = Demand(_rate(rate), size("--memory", memory), cores, _price(price), rows)
         plans = best_of(plans_of(found, setting, demand))
-    except (SpillwayError, OSError) as error:
-        fail("advise", reason(error))
     print_tables(console, [_table(plans, setting, demand)], _legend(setting), found.warnings())
     for line in _advice_verdict(plans, demand):
         console.print(line, highlight=False, markup=False)

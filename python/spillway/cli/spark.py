@@ -15,12 +15,12 @@ from spillway.cli.common import (
     StorageOption,
     complete_codec,
     complete_dataset,
-    fail,
+    failing,
     first_interrupt_alone,
     listed,
     pairs,
     print_tables,
-    reason,
+    size,
     termination_as_interrupt,
 )
 
@@ -159,14 +159,13 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
     """
     from rich.console import Console
 
-    from spillway.errors import SpillwayError
     from spillway.spark.pipeline.checks import parse_check
     from spillway.spark.pipeline.command import Options, run_pipeline
     from spillway.spark.pipeline.progress import Progress
 
     console = Console()
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
-        try:
+        with failing("pipeline", "interrupted before any row was made: nothing is left"):
             options = Options(
                 dataset=dataset,
                 input=input,
@@ -191,18 +190,13 @@ def pipeline(  # noqa: PLR0913 - one argument per option of the command
                 codec=codec,
                 level=level,
                 row_group_rows=row_group_rows,
-                max_file_bytes=_bytes(max_file_bytes),
+                max_file_bytes=None if max_file_bytes is None else size("--max-file-bytes", max_file_bytes),
                 memory=memory,
                 pack=pack,
                 settings=pairs("--conf", conf or []),
                 storage_options=pairs("--storage-option", storage_option or []),
             )
             finished = run_pipeline(options, out=out, progress=Progress(console))
-        except (SpillwayError, OSError) as error:
-            fail("pipeline", reason(error))
-        except KeyboardInterrupt:
-            typer.secho("interrupted before any row was made: nothing is left", err=True, fg="yellow")
-            raise typer.Exit(INTERRUPTED) from None
         end_what_was_begun()
         status = _report(console, finished)
     if status:
@@ -272,16 +266,6 @@ def _rows(text: str | None) -> int | None:
     return None if text is None else parse_rows(text)
 
 
-def _bytes(text: str | None) -> int | None:
-    from spillway._wording import parse_bytes
-    from spillway.errors import OptionError
-
-    try:
-        return None if text is None else parse_bytes(text)
-    except ValueError as error:
-        raise OptionError(f"--max-file-bytes: {error}") from error
-
-
 _HOUR = 3600
 
 
@@ -314,16 +298,13 @@ def uploads(
     Exit status 2: the store refused a request, or an upload could not be
     aborted.
     """
-    from spillway.errors import SpillwayError
     from spillway.spark.uploads import abort_uploads, find_uploads
 
-    try:
+    with failing("uploads"):
         options = pairs("--storage-option", storage_option or [])
         jobs = find_uploads(url, options)
         dead = [job for job in jobs if job.idle >= older_than * _HOUR]
         aborted = abort_uploads(url, dead, options) if abort else []
-    except (SpillwayError, OSError) as error:
-        fail("uploads", reason(error))
     for job in jobs:
         typer.echo(_line(job, is_aborted=job in aborted))
     if not jobs:

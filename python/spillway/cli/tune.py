@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spillway.cli.common import (
-    INTERRUPTED,
     complete_dataset,
-    fail,
+    failing,
     print_tables,
-    reason,
     termination_as_interrupt,
     whole_numbers,
 )
@@ -76,18 +74,10 @@ def tune(  # noqa: PLR0913 - one argument per option of the command
     """
     from rich.console import Console
 
-    from spillway.errors import SpillwayError
-
     console = Console()
-    with termination_as_interrupt():
-        try:
-            prepared = _prepared(console, input, dataset, rows)
-            found = _search(console, prepared, library, goal, minutes)
-        except (SpillwayError, OSError) as error:
-            fail("tune", reason(error))
-        except KeyboardInterrupt:
-            typer.secho("interrupted: nothing is left of it", err=True, fg="yellow")
-            raise typer.Exit(INTERRUPTED) from None
+    with termination_as_interrupt(), failing("tune", "interrupted: nothing is left of it"):
+        prepared = _prepared(console, input, dataset, rows)
+        found = _search(console, prepared, library, goal, minutes)
     _print(console, prepared.source, library, found)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spillway.cli.common import fail, listed, reason
+from spillway.cli.common import failing, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,14 +54,11 @@ def validate(  # noqa: PLR0913 - one argument per option of the command
     pyarrow,polars
     """
     from spillway.datasets import FileSource, TextOptions
-    from spillway.errors import SpillwayError
     from spillway.validation import summary
 
-    try:
+    with failing("validate"):
         source = FileSource(against, TextOptions(delimiter, encoding))
         verdicts = _run(files, source, rows, listed(engine))
-    except (SpillwayError, OSError) as error:
-        fail("validate", reason(error))
     if as_json:
         _print_json(verdicts)
     else:

@@ -16,6 +16,7 @@ from spillway.cli.common import (
     listed,
     pairs,
     reason,
+    size,
     termination_as_interrupt,
 )
 
@@ -245,7 +246,9 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         mode=mode,
                         storage_options=pairs("--storage-option", storage_option or []),
                         copies_row_groups=True,
-                        max_file_bytes=_size("--max-file-bytes", max_file_bytes),
+                        max_file_bytes=None
+                        if max_file_bytes is None
+                        else size("--max-file-bytes", max_file_bytes),
                         max_file_row_groups=max_file_row_groups,
                     )
                     status = _write(job, progress)
@@ -333,17 +336,7 @@ def _job(
 def _memory(text: str) -> Any:
     from spillway.shell.job import Memory
 
-    return Memory(_size("--memory", text) or 0)
-
-
-def _size(option: str, text: str | None) -> int | None:
-    from spillway._wording import parse_bytes
-    from spillway.errors import OptionError
-
-    try:
-        return None if text is None else parse_bytes(text)
-    except ValueError as error:
-        raise OptionError(f"{option}: {error}") from error
+    return Memory(size("--memory", text))
 
 
 def _write(job: Job, progress: Progress) -> int:

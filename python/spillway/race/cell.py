@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -329,7 +329,7 @@ class Race:
             "block": slot.block,
             "position": slot.position,
             "started_at": started.isoformat(timespec="milliseconds"),
-            "cell": cell.as_dict(),
+            "cell": asdict(cell),
             "outcome": _outcome(cell, heard, verdict, problem=problem, stalled=stalled),
             "problem": problem,
             **_measures(cell, heard, self._limit(cell) if stalled else None),
@@ -340,7 +340,7 @@ class Race:
         }
 
     def _job(self, role: str, cell: Cell, location: Location, **more: Any) -> dict[str, Any]:
-        return {"role": role, "cell": cell.as_dict(), "location": location.as_dict(), **more}
+        return {"role": role, "cell": asdict(cell), "location": asdict(location), **more}
 
     def _create(self, cell: Cell, location: Location) -> None:
         with WorkerProcesses([self._job("create", cell, location)]) as workers:
@@ -412,7 +412,7 @@ class Race:
                     verdict: dict[str, Any] = message["verdict"]
                     return verdict
             reason = workers.wait() or "it takes too long"
-            return Verdict(problems=[f"the table cannot be checked: {reason}"]).as_dict()
+            return asdict(Verdict(problems=[f"the table cannot be checked: {reason}"]))
 
 
 def _make_ready(workers: WorkerProcesses, heard: _Heard, count: int, deadline: float) -> str | None:

@@ -10,7 +10,7 @@ import struct
 import uuid
 import zlib
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -230,10 +230,6 @@ class Verdict:
     unacknowledged: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for the record."""
-        return asdict(self)
 
 
 def check(

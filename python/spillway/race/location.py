@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,10 +113,6 @@ class Location:
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments for libraries that take ``storage_options``."""
         return {} if self.is_local else {"storage_options": self.storage_options}
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for a worker."""
-        return asdict(self)
 
 
 #: The storage options that the checks of a table go by, without ``aws_``, and other names of them.

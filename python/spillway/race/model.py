@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypedDict, cast
 
 from spillway._wording import counted
@@ -225,14 +225,16 @@ class Committer(Protocol):
     def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table for one more writer, before the race begins."""
 
-    def conflict(self, error: BaseException) -> str | None:
+    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - by default there is none
         """delta-spark's name for the conflict that an error reports; None for any other error.
 
         A conflict is a result: another transaction committed first.
         """
+        return None
 
     def tally(self) -> Tally | None:
-        """The counts of the process at the end."""
+        """The counts of the process at the end; None where the library keeps none."""
+        return None
 
 
 class OwnTables(Committer, Protocol):
@@ -390,10 +392,6 @@ class Cell:
         """The numbers of the writers that are in one of the processes."""
         return range(process, self.writers, self.processes)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for the record."""
-        return asdict(self)
-
 
 def load(name: str) -> Committer:
     """Import what a committer needs.
@@ -436,18 +434,33 @@ class Append:
         return [(*self._key, row, message(*self._key, row)) for row in range(self._rows.num_rows)]
 
 
-class Delete:
-    """A delete of the next rows of a writer."""
+class _Change(Change):
+    """A change of the next rows of a writer."""
 
-    kind = "delete"
+    kind = ""
 
     def __init__(self, cell: Cell, writer: int, number: int) -> None:
         self._which = (cell, writer, number)
         self._conditions = own_conditions(cell, writer, number)
+        self._message = f"writer {writer} says so in {self.kind} {number}"
 
     def run(self, writer: Writer) -> Receipt:
-        """Delete."""
+        """Do it once."""
         return writer.change(self)
+
+    def takes(self) -> list[Row]:
+        """The rows that are its own, as they were."""
+        return own_rows(*self._which)
+
+    def puts(self) -> list[Row]:
+        """The same rows with their new message."""
+        return [(writer, number, row, self._message) for writer, number, row, _ in self.takes()]
+
+
+class Delete(_Change):
+    """A delete of the next rows of a writer."""
+
+    kind = "delete"
 
     def by_spillway(self, table: spillway.delta.Table) -> None:
         """Delete by `Table.delete`."""
@@ -457,65 +470,36 @@ class Delete:
         """Delete by `DeltaTable.delete`."""
         table.delete(predicate(self._conditions))
 
-    def takes(self) -> list[Row]:
-        """The rows that are its own."""
-        return own_rows(*self._which)
-
     def puts(self) -> list[Row]:
         """None."""
         return []
 
 
-class Update:
+class Update(_Change):
     """An update of the next rows of a writer."""
 
     kind = "update"
 
-    def __init__(self, cell: Cell, writer: int, number: int) -> None:
-        self._which = (cell, writer, number)
-        self._conditions = own_conditions(cell, writer, number)
-        self._set = {MESSAGE: f"writer {writer} says so in update {number}"}
-
-    def run(self, writer: Writer) -> Receipt:
-        """Update."""
-        return writer.change(self)
-
     def by_spillway(self, table: spillway.delta.Table) -> None:
         """Update by `Table.update`."""
-        table.update(self._conditions, self._set, timeout=None)
+        table.update(self._conditions, {MESSAGE: self._message}, timeout=None)
 
     def by_delta_rs(self, table: deltalake.DeltaTable) -> None:
         """Update by `DeltaTable.update`."""
-        values: dict[str, Any] = {**self._set}
-        table.update(predicate=predicate(self._conditions), new_values=values)
-
-    def takes(self) -> list[Row]:
-        """The rows that are its own, as they were."""
-        return own_rows(*self._which)
-
-    def puts(self) -> list[Row]:
-        """The same rows with their new message."""
-        message = self._set[MESSAGE]
-        return [(writer, number, row, message) for writer, number, row, _ in own_rows(*self._which)]
+        table.update(predicate=predicate(self._conditions), new_values={MESSAGE: self._message})
 
 
 _ON = (PARTITION_COLUMN, *KEYS)
 
 
-class Merge:
+class Merge(_Change):
     """A merge of the next rows of a writer, with other messages."""
 
     kind = "merge"
 
     def __init__(self, cell: Cell, writer: int, number: int) -> None:
-        self._takes = own_rows(cell, writer, number)
-        message = f"writer {writer} says so in merge {number}"
-        self._puts = [(key[0], key[1], key[2], message) for key in self._takes]
-        self._source = table_of(cell, self._puts)
-
-    def run(self, writer: Writer) -> Receipt:
-        """Merge."""
-        return writer.change(self)
+        super().__init__(cell, writer, number)
+        self._source = table_of(cell, self.puts())
 
     def by_spillway(self, table: spillway.delta.Table) -> None:
         """Merge by `Table.merge`."""
@@ -526,14 +510,6 @@ class Merge:
         same = " and ".join(f'target."{column}" = source."{column}"' for column in _ON)
         merge = table.merge(self._source, same, source_alias="source", target_alias="target")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
-
-    def takes(self) -> list[Row]:
-        """The rows that are its own, as they were."""
-        return self._takes
-
-    def puts(self) -> list[Row]:
-        """The same rows with their new message."""
-        return self._puts
 
 
 def delete_or_append(cell: Cell, writer: int, number: int) -> Operation:

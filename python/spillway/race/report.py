@@ -239,8 +239,6 @@ def _store(environment: dict[str, Any]) -> str:
     """The disk, or which server spoke the protocol of S3: Amazon's answers take longer than a local one's."""
     if environment["store"] == "local disk":
         return "local disk"
-    if "endpoint" not in environment:
-        return "an S3 server that the record does not name"
     if (seconds := environment.get("get_seconds")) is None:
         measured = ""
     else:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -364,7 +364,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
             **({} if real_s3 is None else real_s3.measured),
             "targets": targets,
             "skipped": [
-                {"cell": cell.as_dict(), "words": cell.words, "reason": reason}
+                {"cell": asdict(cell), "words": cell.words, "reason": reason}
                 for cell, reason in skipped.items()
             ],
         },

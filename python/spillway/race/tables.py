@@ -301,7 +301,7 @@ class Target:
         at_least: True if the number must be at least `bound`.
         peer: The committer to compare with: the number is then the speed-up, which must reach `bound`.
         beside: A committer that also races, and is shown but not judged.
-        only_on: "local disk" or "S3", if the target applies to only one of them.
+        only_on: "local disk" or "S3".
     """
 
     what: str
@@ -312,7 +312,7 @@ class Target:
     at_least: bool = False
     peer: str | None = None
     beside: str | None = None
-    only_on: str | None = None
+    only_on: str = "local disk"
 
     @property
     def cells(self) -> list[Cell]:
@@ -381,34 +381,21 @@ _UPDATES = replace(_change("update", 1_000, rows=1), file_rows=1_000_000)
 # Fewer operations are over before a few compactions could be.
 _OPTIMIZED = replace(_change("optimize", 32, rows=10), appends=300)
 TARGETS = (
-    Target("1,000 threads, own partitions", "all in 3 s", _THOUSAND, 3, _seconds, only_on="local disk"),
-    Target("1,000 threads: longest wait", "2 s", _THOUSAND, 2, _longest, only_on="local disk"),
-    Target("10,000 threads", "all in 60 s", _cell(10_000), 60, _seconds, only_on="local disk"),
-    Target("64 processes x 16 writers", "all in 10 s", _BUNDLES, 10, _seconds, only_on="local disk"),
+    Target("1,000 threads, own partitions", "all in 3 s", _THOUSAND, 3, _seconds),
+    Target("1,000 threads: longest wait", "2 s", _THOUSAND, 2, _longest),
+    Target("10,000 threads", "all in 60 s", _cell(10_000), 60, _seconds),
+    Target("64 processes x 16 writers", "all in 10 s", _BUNDLES, 10, _seconds),
     Target(
-        "64 processes x 16 writers: most races lost by a bundle",
-        "2",
-        _BUNDLES,
-        _MOST_LOST,
-        _most_races_lost,
-        only_on="local disk",
+        "64 processes x 16 writers: most races lost by a bundle", "2", _BUNDLES, _MOST_LOST, _most_races_lost
     ),
-    Target("300 writers", "100 x", _cell(300), 100, peer="delta-rs-retry", only_on="local disk"),
-    Target(
-        "1 writer, 200 appends in sequence",
-        "5 x",
-        _cell(1, appends=200),
-        5,
-        peer="delta-rs-retry",
-        only_on="local disk",
-    ),
+    Target("300 writers", "100 x", _cell(300), 100, peer="delta-rs-retry"),
+    Target("1 writer, 200 appends in sequence", "5 x", _cell(1, appends=200), 5, peer="delta-rs-retry"),
     Target(
         "50 writers, 1,000 rows an append",
         "10 x",
         _cell(50, workload="batched:1000", rows=1_000),
         10,
         peer="delta-rs-retry",
-        only_on="local disk",
     ),
     Target(
         "1,000 writers in 8 processes",
@@ -427,7 +414,6 @@ TARGETS = (
         _committed_appends,
         at_least=True,
         beside="file-level",
-        only_on="local disk",
     ),
     Target(
         "100 processes delete rows of one file",
@@ -437,16 +423,8 @@ TARGETS = (
         _committed_appends,
         at_least=True,
         beside="file-level",
-        only_on="local disk",
     ),
-    Target(
-        "1,000 threads update a row each of 1,000,000",
-        "all in 10 s",
-        _UPDATES,
-        10,
-        _seconds,
-        only_on="local disk",
-    ),
+    Target("1,000 threads update a row each of 1,000,000", "all in 10 s", _UPDATES, 10, _seconds),
     Target(
         "32 writers beside an optimiser: compactions",
         "3 at least",
@@ -455,16 +433,8 @@ TARGETS = (
         _finished_compactions,
         at_least=True,
         beside="delta-rs",
-        only_on="local disk",
     ),
-    Target(
-        "32 writers beside an optimiser: failed compactions",
-        "0",
-        _OPTIMIZED,
-        0,
-        _failed_compactions,
-        only_on="local disk",
-    ),
+    Target("32 writers beside an optimiser: failed compactions", "0", _OPTIMIZED, 0, _failed_compactions),
 )
 
 
@@ -483,7 +453,7 @@ def targets_table(run: RunSummary) -> Table:
 
 
 def _on(store: str) -> list[Target]:
-    return [target for target in TARGETS if target.only_on in {None, store}]
+    return [target for target in TARGETS if target.only_on == store]
 
 
 def _line(run: RunSummary, target: Target) -> list[Entry]:

@@ -25,7 +25,7 @@ import termios
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -334,7 +334,7 @@ def main() -> None:
     else:
         heard = ([(writer, number) for writer, number in job[name]] for name in ("acknowledged", "refused"))
         verdict = check(location, cell, *heard)
-        race.say(verdict=verdict.as_dict())
+        race.say(verdict=asdict(verdict))
     # Threads that the checkpoint or a library left behind end by themselves, and are waited for.
 
 

@@ -276,7 +276,7 @@ fn not_arrow(object: &Bound<'_, PyAny>, lacking: &str, wanted: &str) -> PyErr {
     let class = object
         .get_type()
         .qualname()
-        .map_or_else(|_| "object".into(), |name| name.to_string());
+        .map_or_else(|_| "object".into(), |name| name.to_string_lossy().into_owned());
     let message = match class.as_str() {
         "LazyFrame" => "LazyFrame has no rows before it is collected: give it to write_parquet as it is, or the \
                         frame of .collect() or each of .collect_batches() to a writer"

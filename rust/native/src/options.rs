@@ -4,7 +4,7 @@ use parquet_writer::{
     Amount, BloomRule, ByColumn, DEFAULT_CHUNK_BYTES, DEFAULT_FPP, OptionInput, SortInput, WriterOptions,
     accepted,
 };
-use pyo3::exceptions::{PyTypeError, PyUnicodeError};
+use pyo3::exceptions::{PyException, PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
@@ -35,10 +35,10 @@ pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
     expected: &str,
 ) -> PyResult<T> {
     let value = options.getattr(name)?;
-    value.extract::<T>().map_err(|error| {
-        let wrong = PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)));
+    value.extract::<T>().or_else(|error| {
+        let wrong = PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)?));
         wrong.set_cause(value.py(), Some(error.into()));
-        wrong
+        Err(wrong)
     })
 }
 
@@ -53,14 +53,19 @@ fn optional<T>(
 }
 
 /// The `repr` of a value that is refused, cut to a few words.
-fn shown(value: &Bound<'_, PyAny>) -> String {
-    let repr = value
-        .repr()
-        .map_or_else(|_| "a value".to_owned(), |repr| repr.to_string());
-    match repr.char_indices().nth(MOST_SHOWN) {
+///
+/// # Errors
+/// What a handler of signals raised meanwhile.
+pub(crate) fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let repr = match value.repr() {
+        Ok(repr) => repr.to_string_lossy().into_owned(),
+        Err(error) if error.is_instance_of::<PyException>(value.py()) => "a value".to_owned(),
+        Err(raised) => return Err(raised),
+    };
+    Ok(match repr.char_indices().nth(MOST_SHOWN) {
         Some((end, _)) => format!("{}…", &repr[..end]),
         None => repr,
-    }
+    })
 }
 
 impl Options<'_> {
@@ -236,10 +241,10 @@ where
     let rule = columns.items()?.iter().map(|item| {
         let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         let pair = parts(&key).and_then(|path| Ok((path, value.extract::<T>()?)));
-        pair.map_err(|error| {
-            let pair = PyTypeError::new_err(format!("{wrong}, not {}: {}", shown(&key), shown(&value)));
+        pair.or_else(|error| {
+            let pair = PyTypeError::new_err(format!("{wrong}, not {}: {}", shown(&key)?, shown(&value)?));
             pair.set_cause(key.py(), Some(error));
-            pair
+            Err(pair)
         })
     });
     rule.collect()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spillway._wording import counted
 from spillway.errors import OptionError
@@ -184,10 +184,6 @@ class Proof:
     died_at_bytes: int
     ending: str
     holds: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict, for the record."""
-        return asdict(self)
 
 
 def prove(limiter: Limiter, limit: int) -> Proof:

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -25,14 +25,6 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
-
-
-def _no_kills() -> int:
-    return 0
-
-
-def _no_peak() -> None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -51,9 +43,9 @@ class MemoryLimit:
 
     prefix: tuple[str, ...] = ()
     data_limit: int | None = None
-    oom_kills: Callable[[], int | None] = field(default=_no_kills)
+    oom_kills: Callable[[], int | None] = lambda: 0
     group: str | None = None
-    peak: Callable[[], int | None] = field(default=_no_peak)
+    peak: Callable[[], int | None] = lambda: None
 
 
 class Limiter(Protocol):
@@ -246,6 +238,7 @@ class _MemoryController:
     _of_swap: ClassVar[str]
     _kills: ClassVar[str]
     _peak: ClassVar[str]
+    _swap_includes_memory: ClassVar[bool]
 
     @contextmanager
     def account(self) -> Iterator[MemoryLimit]:
@@ -259,13 +252,13 @@ class _MemoryController:
             )
 
     @contextmanager
-    def _limited(self, size: int, swap: int) -> Iterator[MemoryLimit]:
-        """A group with a limit on memory and, where the kernel counts it, one on its file for swap."""
+    def limit(self, size: int) -> Iterator[MemoryLimit]:
+        """A group with this limit on memory, and no swap where the kernel counts it."""
         with self.account() as account:
             group = Path(str(account.group))
             (group / self._limit).write_text(str(size))
             if (group / self._of_swap).exists():
-                (group / self._of_swap).write_text(str(swap))
+                (group / self._of_swap).write_text(str(size if self._swap_includes_memory else 0))
             yield account
 
 
@@ -278,12 +271,7 @@ class CgroupV1(_MemoryController):
     _of_swap = "memory.memsw.limit_in_bytes"
     _kills = "memory.oom_control"
     _peak = "memory.max_usage_in_bytes"
-
-    @contextmanager
-    def limit(self, size: int) -> Iterator[MemoryLimit]:
-        """A group with this limit on memory, and on memory plus swap where the kernel counts swap."""
-        with self._limited(size, swap=size) as limited:
-            yield limited
+    _swap_includes_memory = True
 
 
 @dataclass(frozen=True)
@@ -295,12 +283,7 @@ class CgroupV2(_MemoryController):
     _of_swap = "memory.swap.max"
     _kills = "memory.events"
     _peak = "memory.peak"
-
-    @contextmanager
-    def limit(self, size: int) -> Iterator[MemoryLimit]:
-        """A group with this limit and no swap."""
-        with self._limited(size, swap=0) as limited:
-            yield limited
+    _swap_includes_memory = False
 
 
 def find_v1() -> CgroupV1 | None:

@@ -80,14 +80,14 @@ _ENTRIES = {
     ),
     "file-level": _Entry(
         "spillway",
-        "FileLevel",
+        "Spillway",
         "spillway._native",
         "`spillway.delta`, without deletion vectors: a file is written again, and conflicts are by file",
         _SPILLWAY,
     ),
     "partition-level": _Entry(
         "spillway",
-        "PartitionLevel",
+        "Spillway",
         "spillway._native",
         "the same, with a partition for each writer, and so a file",
         _SPILLWAY,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from spillway.race.model import PARTITION_COLUMN, Backoff, Receipt, first_table, properties, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, Committer, Receipt, first_table, properties, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.race.location import Location
-    from spillway.race.model import Cell, Change, Tally
+    from spillway.race.model import Cell, Change
 
 _FIRST, _MOST = 0.1, 10.0
 # Its errors of all conflicts have one class: the words tell them apart.
@@ -29,7 +29,7 @@ _CONFLICTS = {
 }
 
 
-class DeltaRs:
+class DeltaRs(Committer):
     """Its calls with their defaults."""
 
     def create(self, location: Location, cell: Cell) -> None:
@@ -55,10 +55,6 @@ class DeltaRs:
         text = str(error)
         found = (name for name, words in _CONFLICTS.items() if re.search(words, text, re.IGNORECASE))
         return next(found, None)
-
-    def tally(self) -> Tally | None:
-        """None: delta-rs keeps no count."""
-        return None
 
 
 class DeltaRsRetry(DeltaRs):

@@ -10,20 +10,20 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
-from spillway.race.model import PARTITION_COLUMN, Backoff, OwnTable, Receipt, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, OwnTable, OwnTables, Receipt, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
     from spillway.race.location import Location
-    from spillway.race.model import Cell, Change, Tally
+    from spillway.race.model import Cell, Change
 
 _NAMESPACE, _TABLE = "race", "race.appends"
 _FIRST, _MOST = 0.1, 10.0
 
 
-class PyIceberg:
+class PyIceberg(OwnTables):
     """Appends with `Table.append`, retried with back-off while commits of other writers make it fail."""
 
     def create(self, location: Location, cell: Cell) -> None:  # noqa: ARG002 - all cells are alike to it
@@ -38,14 +38,6 @@ class PyIceberg:
     def writer(self, location: Location, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
         """Load the table through a catalogue of the writer's own."""
         return _Writer(_catalog(location).load_table(_TABLE))
-
-    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - a lost race is tried again
-        """None: an append that lost a race is tried again."""
-        return None
-
-    def tally(self) -> Tally | None:
-        """None: each append counts its own calls."""
-        return None
 
     def found(self, location: Location) -> OwnTable:
         """The table as pyiceberg reads it."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import lance
 
-from spillway.race.model import OwnTable, Receipt, schema
+from spillway.race.model import OwnTable, OwnTables, Receipt, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.race.location import Location
-    from spillway.race.model import Cell, Change, Tally
+    from spillway.race.model import Cell, Change
 
 
-class Lance:
+class Lance(OwnTables):
     """Appends by the library's call with its defaults."""
 
     def create(self, location: Location, cell: Cell) -> None:  # noqa: ARG002 - Lance has no partitions
@@ -26,14 +26,6 @@ class Lance:
     def writer(self, location: Location, cell: Cell) -> _Writer:  # noqa: ARG002 - all cells are alike to it
         """Open the table."""
         return _Writer(lance.dataset(location.uri))
-
-    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - appends have no conflict
-        """None: appends do not contradict each other."""
-        return None
-
-    def tally(self) -> Tally | None:
-        """None: Lance keeps no count."""
-        return None
 
     def found(self, location: Location) -> OwnTable:
         """The table as Lance reads it."""

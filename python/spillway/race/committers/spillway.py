@@ -15,7 +15,16 @@ import spillway
 import spillway.delta
 from spillway.errors import CommitConflict, MetadataChanged
 from spillway.race.location import log_name, sync_folder
-from spillway.race.model import PARTITION_COLUMN, Backoff, Receipt, Tally, first_table, properties, schema
+from spillway.race.model import (
+    PARTITION_COLUMN,
+    Backoff,
+    Committer,
+    Receipt,
+    Tally,
+    first_table,
+    properties,
+    schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,29 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spillway.race.location import Location
-    from spillway.race.model import Cell, Change
+    from spillway.race.model import Cell, Change, Writer
 
 
-def create(location: Location, cell: Cell, more: Mapping[str, str] | None = None) -> None:
-    """Create the table of a race, with the additional properties `more`."""
-    table = spillway.delta.create(
-        location.uri,
-        schema(),
-        partition_by=PARTITION_COLUMN,
-        properties=properties(cell) | dict(more or {}),
-        **location.keywords,
-    )
-    if cell.file_rows:
-        with table.append() as append:
-            append.write(first_table(cell))
-
-
-def conflict(error: BaseException) -> str | None:
-    """The name of a conflict, which is that of its class; None for any other error."""
-    return type(error).__name__ if isinstance(error, CommitConflict) else None
-
-
-class Spillway:
+class Spillway(Committer):
     """Appends that share versions."""
 
     shares_files = False
@@ -57,16 +47,25 @@ class Spillway:
 
     def create(self, location: Location, cell: Cell) -> None:
         """Make the table."""
-        create(location, cell, self.properties)
+        table = spillway.delta.create(
+            location.uri,
+            schema(),
+            partition_by=PARTITION_COLUMN,
+            properties={**properties(cell), **self.properties},
+            **location.keywords,
+        )
+        if cell.file_rows:
+            with table.append() as append:
+                append.write(first_table(cell))
 
-    def writer(self, location: Location, cell: Cell) -> _Writer:
+    def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table; all threads of a process share what is below."""
         self._table = spillway.delta.open(location.uri, **location.keywords)
         return _Writer(self._table, cell, coalesce=self.shares_files)
 
     def conflict(self, error: BaseException) -> str | None:
         """The name of its class."""
-        return conflict(error)
+        return type(error).__name__ if isinstance(error, CommitConflict) else None
 
     def tally(self) -> Tally | None:
         """The counts of this process' races for versions."""
@@ -109,35 +108,15 @@ class RowLevel(Spillway):
     properties: ClassVar[Mapping[str, str]] = {"delta.enableDeletionVectors": "true"}
 
 
-class FileLevel(Spillway):
-    """Rows of a file that is written again."""
-
-
-class PartitionLevel(Spillway):
-    """The same, where the cell has a partition, and so a file, for each writer."""
-
-
 _FIRST_PAUSE, _MOST_PAUSE = 0.01, 1.0
 
 
-class PutIfAbsent:
-    """One version for each append, by put-if-absent."""
-
-    def create(self, location: Location, cell: Cell) -> None:
-        """Make the table."""
-        create(location, cell)
+class PutIfAbsent(Spillway):
+    """One version for each append, by put-if-absent: each append counts its own attempts."""
 
     def writer(self, location: Location, cell: Cell) -> _PlainWriter:  # noqa: ARG002 - all cells are alike to it
         """A writer that has read the log to its tip."""
         return _PlainWriter(location)
-
-    def conflict(self, error: BaseException) -> str | None:
-        """The name of its class."""
-        return conflict(error)
-
-    def tally(self) -> Tally | None:
-        """None: each append counts its own attempts."""
-        return None
 
 
 class _PlainWriter:
@@ -159,6 +138,9 @@ class _PlainWriter:
                 attempts += 1
         self._tip += 1
         return Receipt(left, attempts)
+
+    def change(self, change: Change) -> Receipt:
+        raise NotImplementedError("put-if-absent only takes part in races of appends")
 
     def _catch_up(self) -> None:
         """Read the log to its tip. Appends of others cause no conflict, a change of the table always does."""

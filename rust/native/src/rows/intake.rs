@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyString};
 use rows::{Extra, Misfit, RowError, Rows, Shape, Visitor, infer_ndjson};
 
 use crate::errors::{Failure, option_error};
+use crate::options::shown;
 use crate::rows::TakesRows;
 use crate::turn::check_signals;
 
@@ -35,7 +36,11 @@ impl Rules {
     /// # Errors
     /// `OptionError` for anything else than what is accepted.
     pub fn new(on_error: &Bound<'_, PyAny>, extra: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let word = |value: &Bound<'_, PyAny>| value.cast::<PyString>().ok().map(ToString::to_string);
+        // Not by `Display`: it asks Python for the text, which runs handlers of signals, and drops what they raise.
+        let word = |value: &Bound<'_, PyAny>| {
+            let text = value.cast::<PyString>().ok()?;
+            Some(text.to_string_lossy().into_owned())
+        };
         let on_error = match word(on_error).as_deref() {
             Some("raise") => OnError::Raise,
             Some("skip") => OnError::Skip,
@@ -71,9 +76,10 @@ impl Rules {
 }
 
 fn not_accepted(value: &Bound<'_, PyAny>, option: &str, choice: &str, accepted: &[&str]) -> PyErr {
-    let found = value
-        .repr()
-        .map_or_else(|_| "that".into(), |text| text.to_string());
+    let found = match shown(value) {
+        Ok(found) => found,
+        Err(error) => return error,
+    };
     let message = format!("{option}={found} is not accepted: choose {choice}");
     option_error(value.py(), OptionFault::new(option, message).accepting(accepted))
 }

@@ -56,10 +56,10 @@ fn read(file: &Py<PyAny>) -> Result<Option<PyBackedBytes>, Failure> {
     Python::attach(|py| {
         let read = file.bind(py).call_method1("read", (READ_BYTES,))?;
         let bytes = read.extract::<PyBackedBytes>().map_err(|_| {
-            let class = read
-                .get_type()
-                .qualname()
-                .map_or_else(|_| "something else".into(), |name| name.to_string());
+            let class = read.get_type().qualname().map_or_else(
+                |_| "something else".into(),
+                |name| name.to_string_lossy().into_owned(),
+            );
             PyTypeError::new_err(format!(
                 "read() must give bytes, not {class}: open the file with \"rb\""
             ))
