@@ -287,19 +287,18 @@ def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("names_sizes", [True, False])
-def test_calls_stand_beside_the_sizes_that_they_were_traced_at_alone(tmp_path, names_sizes):
+def test_calls_stand_beside_the_sizes_that_they_were_traced_at_alone(tmp_path):
     sizes = [{"chunk_rows": chunk} for chunk in (1_000, 10_000)]
     folder = tmp_path / "run"
     run = make_run(folder, {"arro3": [Writes([1e6] * 3, cell=each) for each in sizes]})
     names = ("backend", "mode", "dataset", "codec", "rows", "chunk_rows", "row_group_rows")
-    traced = {name: getattr(run.cells[0].cell, name) for name in (names if names_sizes else names[:5])}
+    traced = {name: getattr(run.cells[0].cell, name) for name in names}
     curve = {"seconds": [], "bytes": [], "peak_bytes": 1, "allocations": 77}
     records.append(folder / ALLOCATIONS, {**traced, "reason": None, "wall_seconds": 1.0, "curve": curve})
     (table,) = (
         each for each in run_tables(read_run(folder)) if each.title.startswith("What rows of a batch")
     )
-    assert [row[-1].text for row in table.rows] == ["77" if names_sizes else "-", "-"]
+    assert [row[-1].text for row in table.rows] == ["77", "-"]
 
 
 def test_speeds_and_memories_of_a_table_are_corrected_together(tmp_path):

@@ -169,7 +169,7 @@ def test_the_mean_of_the_unseen_tables_is_of_each_ones_fastest_peer(tmp_path, fi
         {"spillway": 1e6, "arro3": 1e6, "polars": 1.25e6},
     ]
     runs = [real_run(tmp_path / str(at), each, (9, 9, 9)) for at, each in enumerate(speeds)]
-    mean, least, *_ = findings.unseen(*runs)
+    mean, least, *_ = findings.of_tables("unseen", findings.UNSEEN, *runs)
     assert mean.found.median == pytest.approx((4 * 1 * 4 * 0.8) ** (1 / 4))
     assert [each.text for each in mean.entries()][3:5] == ["1.6: met", "2: not met"]
     assert (least.found.median, least.against) == (pytest.approx(0.8), "characters: polars")
@@ -193,7 +193,7 @@ def test_a_table_that_samples_cannot_tell_from_the_bound_leaves_the_least_open(t
             ("characters", [1e6, *[1.4e6] * 5]),
         )
     ]
-    _, least, *_ = findings.unseen(*runs)
+    _, least, *_ = findings.of_tables("unseen", findings.UNSEEN, *runs)
     assert least.against == "characters: arro3"
     assert least.verdict(1.2) == "cannot tell"
 
