@@ -161,7 +161,7 @@ def size(option: str, text: str) -> int:
     """Parse a number of bytes, such as 512MB.
 
     Raises:
-        OptionError: It is none; the message names `option`.
+        OptionError: `text` is no such number; the message names `option`.
     """
     from spillway._wording import parse_bytes
     from spillway.errors import OptionError

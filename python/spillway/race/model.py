@@ -225,7 +225,7 @@ class Committer(Protocol):
     def writer(self, location: Location, cell: Cell) -> Writer:
         """Open the table for one more writer, before the race begins."""
 
-    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - by default there is none
+    def conflict(self, error: BaseException) -> str | None:  # noqa: ARG002 - committers with conflicts look at it
         """delta-spark's name for the conflict that an error reports; None for any other error.
 
         A conflict is a result: another transaction committed first.

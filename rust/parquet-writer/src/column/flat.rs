@@ -87,7 +87,7 @@ struct FlatEncoder<V: ValueEncoder> {
     values: V,
     /// The dictionary that values go through, while pages get indices.
     dictionary: Option<DictionaryEncoder<V::Dictionary>>,
-    /// The dictionary of earlier pages, once values go without.
+    /// The dictionary that earlier pages refer to, after fallback.
     ended: Option<DictionaryEncoder<V::Dictionary>>,
     levels: PageLevels,
     page: Count,

@@ -44,7 +44,7 @@ impl Bools {
     }
 }
 
-/// Booleans get no dictionary, and there is none of this type.
+/// Stands for a dictionary in the interface of values; columns of booleans have none.
 type IndexedBools = DictionaryEncoder<NumberDictionary<i32>>;
 
 impl ValueEncoder for Bools {

@@ -77,10 +77,10 @@ impl<V: ValueEncoder> FlatEncoder<V> {
     pub(super) fn look_at_first_piece(&mut self) {
         let values = self.page.entries - self.page.nulls;
         let open = self.choice.trial.is_some() && values >= VALUES_WITHOUT_REPEAT;
-        let Some(indexed) = &self.dictionary else {
-            return;
-        };
-        if open && !self.is_integer() && (indexed.never_repeats() || self.will_seldom_repeat(values)) {
+        let never_repeats = |indexed: &DictionaryEncoder<_>| indexed.never_repeats();
+        let leaves =
+            || self.dictionary.as_ref().is_some_and(never_repeats) || self.will_seldom_repeat(values);
+        if open && !self.is_integer() && leaves() {
             self.undo_dictionary();
         } else if let Some(indexed) = &mut self.dictionary {
             indexed.rank();

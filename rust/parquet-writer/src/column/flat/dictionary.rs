@@ -88,8 +88,8 @@ impl<D: ColumnDictionary> DictionaryEncoder<D> {
         }
     }
 
-    /// Adds the values of a dictionary that rows come with, where they are preserved. Adds none and returns `false` if
-    /// indices of so many entries would make the page larger than `page` bytes.
+    /// Adds the values of an Arrow dictionary, where these are preserved. Returns `false`, and adds nothing, if the
+    /// page's indices would then be too wide for `page` bytes.
     pub fn preserve(&mut self, values: &ArrayRef, page: usize) -> bool {
         let Some(standing) = &mut self.standing else {
             return true;
@@ -109,7 +109,7 @@ impl<D: ColumnDictionary> DictionaryEncoder<D> {
         self.dictionary.into_preserved(self.standing?)
     }
 
-    /// A run of rows begins, of which the page has room for so many.
+    /// Prepares for a run of rows, of which the page takes up to `rows`.
     pub fn begin(&mut self, run: &RunValues<'_>, rows: usize) {
         self.indices.reserve(rows);
         if let RunValues::Keys { len, .. } = run {
