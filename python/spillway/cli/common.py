@@ -297,7 +297,7 @@ def fail(command: str, message: str) -> NoReturn:
 
 @contextmanager
 def failing(command: str, interrupted: str | None = None) -> Iterator[None]:
-    """End the command where it fails, and with a word, if one is given, at Ctrl-C."""
+    """Report an error of the block and end the command; at Ctrl-C print `interrupted`, unless it is None."""
     from spillway.errors import SpillwayError
 
     try:
