@@ -243,11 +243,17 @@ class MicroBatch(NamedTuple):
         frame: Its rows.
         query: The id of the query.
         number: Its number.
+        stopped: Set when the query is stopped: the batch is not to be published any more.
     """
 
     frame: DataFrame
     query: str
     number: int
+    stopped: threading.Event
+
+
+class _StoppedError(Exception):
+    """The query was stopped before its batch was published."""
 
 
 class _NothingToKeepError(Exception):
@@ -390,19 +396,27 @@ class Run:
             return answers_of(frame, work)
 
     def _accept(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> None:
-        """Refuse rows that fail a check, and files that are not without a difference."""
-        if self._audited is not None:
-            return
+        """Refuse rows that fail a check, files that differ, and those of a query that was stopped."""
+        if self._audited is None:
+            self._audited = self._checked(rows, job, results)
+        self.stage = "publish"
+        # Stopping a query interrupts its thread and cancels its jobs. Neither ends a batch between two jobs,
+        # or one whose interrupt was dropped by what it interrupted.
+        if self._batch is not None and self._batch.stopped.is_set():
+            raise _StoppedError
+
+    def _checked(self, rows: _Rows, job: Job, results: Sequence[TaskResult]) -> AuditOutcome:
+        """Make all checks of rows that were written, and audit their files."""
         self._refuse_bad_rows()
         staged = self._files(job, results, rows.spark_schema)
-        self._audited = self._audit(staged)
+        audited = self._audit(staged)
         with self._staged("audit", f"checks {job.target.path}"):
             for check in self._set_checks:
                 staged.check_unique(check)
         if self._look is not None and any(result.rows for result in results):
             with self._staged("summarise", f"sums up {job.target.path}"), staged.rows() as frame:
                 self._look(frame)
-        self.stage = "publish"
+        return audited
 
     def _files(self, job: Job, results: Sequence[TaskResult], schema: StructType | None) -> Staged:
         from spillway.spark.pipeline.audit import Staged
@@ -536,7 +550,8 @@ def run_stream(
     Raises:
         OptionError: The session is one of Spark Connect, whose server would run the batches.
         Exception: What ended a micro-batch, or the query.
-        KeyboardInterrupt: Ctrl-C came: the query was stopped, and nothing of its batch was published.
+        KeyboardInterrupt: Ctrl-C came: the query was stopped, and nothing of its batch was published, unless
+            its commit had begun.
     """
     if is_connect(session):
         message = (
@@ -552,6 +567,7 @@ def run_stream(
         batches.query.set_result(str(query.id))
         query.awaitTermination()
     except BaseException as failure:
+        batches.stopped.set()
         if query is None:
             batches.query.cancel()
         else:
@@ -583,6 +599,7 @@ class _Batches:
         done: The results of those that were published.
         error: What ended one.
         busy: Held while one is published.
+        stopped: Set when the query is stopped.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -591,12 +608,13 @@ class _Batches:
         self.done: list[PipelineResult] = []
         self.error: BaseException | None = None
         self.busy = threading.Lock()
+        self.stopped = threading.Event()
 
     def publish(self, frame: DataFrame, number: int) -> None:
         """Write, audit and publish a micro-batch, unless it was published before."""
         with self.busy:
             try:
-                batch = MicroBatch(frame, self.query.result(), number)
+                batch = MicroBatch(frame, self.query.result(), number, self.stopped)
                 result = Run(self._pipeline, frame.sparkSession, batch=batch).result()
                 if result.repeated:
                     # Spark keeps the state of a query (of dropDuplicates, say) only of rows that were read.
