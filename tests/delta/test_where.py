@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import math
 import re
+import subprocess
+import sys
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -510,6 +512,35 @@ def test_a_text_is_bounded_in_depth_and_length(shared: spillway.delta.Table, whe
     with pytest.raises(OptionError, match=r"nested deeper than 64|longer than 65536 bytes") as refused:
         shared.scan(where=where)
     assert len(str(refused.value)) < 1000
+
+
+def test_the_deepest_text_fits_on_any_stack_of_python(tmp_path: Path) -> None:
+    """A thread that overflows its stack takes the process down, so that this needs one of its own."""
+    spillway.delta.write(tmp_path / "t", pa.table({"n": [1, 2, 3]}), mode="append")
+    program = """if True:
+        import sys, threading
+        import pyarrow as pa
+        import spillway.delta
+
+        table, found = spillway.delta.open(sys.argv[1]), []
+
+        def change():
+            alternatives = "(n = 1 or " * 30 + "n = 2" + ")" * 30
+            for where in ("(" * 64 + "n = 1" + ")" * 64, "not " * 64 + "n = 1", alternatives):
+                found.append(pa.table(table.scan(where=where)).num_rows)
+            table.update("(" * 64 + "n = 3" + ")" * 64, {"n": 5})
+            table.delete(where="(" * 64 + "n = 1" + ")" * 64)
+
+        threading.stack_size(256 << 10)
+        thread = threading.Thread(target=change)
+        thread.start()
+        thread.join()
+        print(found, sorted(pa.table(table.scan())["n"].to_pylist()))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "t"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("[1, 1, 2] [2, 5]\n", 0), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ mod sides;
 mod tokens;
 mod values;
 
+use std::{panic, thread};
+
 pub(crate) use bind::{Scope, partitions_alone};
 pub(crate) use bound::{BoundCondition, NamedColumn, Operator};
 pub(crate) use fault::SqlFault;
@@ -47,7 +49,7 @@ pub(crate) enum Purpose {
 impl Scope<'_> {
     /// The condition that a text has over the columns. The error says why there is none.
     pub fn read(&self, text: &str) -> Result<BoundCondition, SqlFault> {
-        self.condition(&parse::parse(text, self.purpose)?)
+        on_own_stack(|| self.condition(&parse::parse(text, self.purpose)?))
     }
 }
 
@@ -56,8 +58,27 @@ impl Scope<'_> {
 /// # Errors
 /// [`TableError::Option`] with the place in the text.
 pub(crate) fn check(text: &str, option: &str) -> Result<()> {
-    let parsed = parse::parse(text, Purpose::Asked);
+    let parsed = on_own_stack(|| parse::parse(text, Purpose::Asked));
     parsed.map(|_| ()).map_err(|fault| refused(option, text, &fault))
+}
+
+/// The bytes of stack for a condition. The deepest takes 1.5 MB to parse, and 8 MB without optimisation.
+const STACK: usize = 16 << 20;
+
+/// Parses on a stack of its own. That of a caller's thread may be smaller than it takes: Python starts threads with what
+/// `threading.stack_size` says, and musl with 128 KB.
+fn on_own_stack<T: Send>(parse: impl FnOnce() -> Result<T, SqlFault> + Send) -> Result<T, SqlFault> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("spillway-sql".into())
+            .stack_size(STACK);
+        match thread.spawn_scoped(scope, parse) {
+            Ok(parsing) => parsing.join().unwrap_or_else(|cause| panic::resume_unwind(cause)),
+            Err(why) => Err(SqlFault::of_all(format!(
+                "no thread could be started to parse it: {why}"
+            ))),
+        }
+    })
 }
 
 /// The error of an argument whose text is not understood.

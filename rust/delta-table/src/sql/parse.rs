@@ -371,6 +371,7 @@ pub(crate) fn reprinted(text: &str, purpose: Purpose) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::on_own_stack;
     use super::*;
 
     fn parse(text: &str) -> Result<String, String> {
@@ -379,8 +380,7 @@ mod tests {
 
     /// The expression with parentheses around each that is joined.
     fn parse_for(text: &str, purpose: Purpose) -> Result<String, String> {
-        let parsed = super::parse(text, purpose);
-        parsed.map(|parsed| grouped(&parsed)).map_err(|fault| fault.why)
+        on_own_stack(|| super::parse(text, purpose).map(|parsed| grouped(&parsed))).map_err(|fault| fault.why)
     }
 
     fn grouped(expression: &Expr) -> String {
