@@ -89,6 +89,18 @@ def require_counts(options: Mapping[str, Sequence[int]]) -> None:
             raise OptionError(f"{option} takes whole numbers from 1 up, not {joined(values)}")
 
 
+def require_distinct(options: Mapping[str, Sequence[object]]) -> None:
+    """Refuse a value that is given twice: its samples would be pairs of themselves.
+
+    Raises:
+        OptionError: There is such a value; the message has its option.
+    """
+    for name, values in options.items():
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise OptionError(f"{name} has {twice} twice: give each value once", name)
+
+
 def shows_options(*groups: type) -> Callable[[_Callable], _Callable]:
     """Show each option in the signature and the docstring of a function or class that takes ``**options``.
 

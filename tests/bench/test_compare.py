@@ -182,7 +182,7 @@ def test_libraries_may_differ_and_are_named(make):
             {"mine": speeds(1), "peer": speeds(3)},
             {"mine": speeds(2)},
             1,
-            "rows: not in the new run gate of 2.0%: exceeded",
+            "rows: not measured any more gate of 2.0%: exceeded",
         ),
         (
             {"mine": speeds(1, n=6)},

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spillway import backends
-from spillway.bench.identity import describe_benchmark, fingerprint_of_code, fingerprint_of_rows
+from spillway.bench.identity import describe_benchmark, fingerprint_of_code, fingerprints_of_rows
 
 CODE = '''"""A module."""
 
@@ -68,22 +68,42 @@ def test_the_module_of_every_backend_is_found_without_its_library():
     assert all(backends.module_of(name).startswith("spillway.backends.") for name in ("spillway", "duckdb"))
 
 
-def test_rows_are_known_by_their_values_and_types(tmp_path):
-    def fingerprint(values, kind):
-        path = tmp_path / "rows.arrow"
-        batch = pa.record_batch({"a": pa.array(values, kind)})
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+def fingerprints(path, *batches):
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batches[0].schema) as writer:
+        for batch in batches:
             writer.write_batch(batch)
-        return fingerprint_of_rows(path)
+    return fingerprints_of_rows(path)
 
-    assert fingerprint([1, 2], pa.int32()) == fingerprint([1, 2], pa.int32())
-    assert (
-        len(
-            {
-                fingerprint([1, 2], pa.int32()),
-                fingerprint([1, 3], pa.int32()),
-                fingerprint([1, 2], pa.int64()),
-            }
-        )
-        == 3
+
+def of_values(path, *lists, kind="int32"):
+    return fingerprints(path, *(pa.record_batch({"a": pa.array(values, kind)}) for values in lists))
+
+
+def test_rows_are_known_by_their_values_and_types(tmp_path):
+    def first(*lists, **kind):
+        return of_values(tmp_path / "rows.arrow", *lists, **kind)["first_batch"]
+
+    assert first([1, 2]) == first([1, 2])
+    assert len({first([1, 2]), first([1, 3]), first([1, 2], kind="int64")}) == 3
+
+
+def test_rows_after_the_first_batch_count(tmp_path):
+    same, other = of_values(tmp_path / "a", [1, 2], [3]), of_values(tmp_path / "b", [1, 2], [4])
+    assert same["first_batch"] == other["first_batch"]
+    assert same["all_rows"] != other["all_rows"]
+
+
+def test_bytes_of_padding_and_of_nulls_do_not_count(tmp_path):
+    whole = pa.record_batch({"a": pa.array(range(100), pa.int32())})
+    assert fingerprints(tmp_path / "a", whole.slice(0, 33)) == of_values(tmp_path / "b", range(33))
+    values = [pa.array(each, pa.int32()).buffers()[1] for each in ([1, 7], [1, 8])]
+    hidden = [pa.Array.from_buffers(pa.int32(), 2, [pa.py_buffer(b"\x01"), each]) for each in values]
+    one, two = (fingerprints(tmp_path / "c", pa.record_batch({"a": each})) for each in hidden)
+    assert one == two
+
+
+def test_rows_of_a_type_without_a_digest_are_known_by_their_bytes(tmp_path):
+    one, two = (
+        of_values(tmp_path / "rows", [None] * rows, kind="month_day_nano_interval") for rows in (1, 2)
     )
+    assert one != two

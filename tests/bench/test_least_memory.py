@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from spillway.bench.conclusion import why_limits_not_quoted
-from spillway.bench.passes import STEP, bounds_of, find_least_memory, largest_limit, search
+from spillway.bench.passes import (
+    STEP,
+    bounds_of,
+    find_least_memory,
+    largest_limit,
+    refuse_other_search,
+    search,
+)
 from spillway.bench.progress import Progress
 from spillway.bench.record import LEAST_MEMORY, LIMIT_TRIAL_SCHEMA
 from spillway.bench.report import html_report, run_tables
 from spillway.bench.sample import outcome_of
 from spillway.bench.summary import read_run
+from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.limits import choose_limiter
 from spillway.harness.limits.cgroup import _least
@@ -205,6 +213,14 @@ def test_least_memory_is_quoted_where_five_writes_prove_each_side(searched):
         "a side of duckdb is proved by 2 writes, not 5"
     ]
     assert why_limits_not_quoted(replace(searched, limit_trials=[])) == ["no least memory was looked for"]
+
+
+def test_a_search_is_not_continued_with_another_kind_of_limit(taker, disk_folder):
+    found = trial("ok", 10**9)
+    found["cell"]["limit_kind"] = "rlimit-data"
+    records.append(disk_folder / LEAST_MEMORY, found)
+    with pytest.raises(OptionError, match="began with rlimit-data"):
+        refuse_other_search(disk_folder, taker.limiter)
 
 
 def test_a_search_belongs_to_one_of_the_settings_that_differ_in_their_limit(searched, tmp_path):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from spillway.bench import passes
 from spillway.bench.passes import measure_pairs
-from spillway.bench.plan import Options
+from spillway.bench.plan import Options, largest_cells
 from spillway.bench.progress import Progress
 from spillway.bench.ratio_tables import pair_ratios, pair_table
 from spillway.bench.record import PAIR_SCHEMA, PAIRS
@@ -75,6 +75,27 @@ def test_pairs_are_of_one_setting_and_of_one_core(taker, disk_folder):
     for changes in ({"backends": ("spillway",)}, {"threads": (2,)}, {"pairs": -1}):
         with pytest.raises(OptionError, match="--pairs"):
             replace(options, **changes)
+
+
+def test_pairs_and_probes_have_no_limit_of_the_run():
+    free, limited = cell("spillway"), cell("spillway", memory_bytes=64_000_000, limit_kind="cgroup-v1")
+    assert largest_cells([free, limited]) == [free]
+
+
+def test_pairs_are_shown_once_where_settings_differ_in_their_limit(tmp_path):
+    limits = [{"memory_bytes": limit, "limit_kind": "cgroup-v1"} for limit in (10**9, 64_000_000)]
+    writes = {
+        "spillway": [Writes([1e6] * 3, cell=each) for each in limits],
+        # It fails under the second limit.
+        "polars": [Writes([speed] * 3, cell=each) for speed, each in zip((1e6, None), limits, strict=True)],
+    }
+    run = make_run(tmp_path / "several", writes)
+    base = {"block": 0, "base": "spillway", "outcome": "ok", "base_outcome": "ok"}
+    of_polars = asdict(next(each.cell for each in run.cells if each.cell.backend == "polars"))
+    times = {"processor_seconds": 2.0, "base_processor_seconds": 1.0}
+    pairs = [{**base, **times, "block": block, "cell": of_polars} for block in range(6)]
+    run = replace(run, pairs=pairs)
+    assert sum(pair_table(run, setting) is not None for setting in run.settings) == 1
 
 
 def test_a_difference_that_samples_hide_is_a_ratio_of_pairs(tmp_path):

@@ -138,6 +138,9 @@ def test_fails_by_the_limit(parquet_benchmark):
 
 def test_lambda(parquet_benchmark):
     parquet_benchmark(lambda data, path: None)
+
+def test_late(request):
+    request.getfixturevalue("parquet_benchmark")(writers.good, rows=500)
 """
 PACKAGED = """
 from writers import read
@@ -299,7 +302,8 @@ def test_options_of_the_marker_stay(measured: Run) -> None:
 def test_without_measuring_good_writers_pass_and_others_fail(checked: Run) -> None:
     assert checked.passed == {"test_own", "test_packaged", "test_file"}
     failing = {f"test_fails[{name}]" for name in NAMES}
-    assert set(checked.failures) == {*failing, "test_fails_by_the_limit", "test_lambda"}
+    assert set(checked.failures) == {*failing, "test_fails_by_the_limit", "test_lambda", "test_late"}
+    assert "too late to measure" in checked.failures["test_late"]
     assert "read back by " in checked.output
 
 

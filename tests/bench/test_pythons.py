@@ -295,6 +295,20 @@ def test_the_report_has_the_ratio_of_time_memory_and_size_with_its_interval(make
     assert "new writes a file 1.100 times as large" in sentence
 
 
+def test_a_gate_is_exceeded_where_the_new_environment_lacks_a_writer(make):
+    run = make()
+    absent = [
+        {"backend": name, "reason": f"no {name}", "missing_in": lacking}
+        for name, lacking in (("polars", ["new"]), ("duckdb", ["old", "new"]), ("spillway", ["old"]))
+    ]
+    run.environment["absent_backends"] = absent
+    found = compare_pythons(run, [METRICS["size"]])
+    assert found.lost == ["polars: no polars"]
+    assert compare_pythons(run, [METRICS["size"]], ["arro3"]).lost == []
+    with pytest.raises(OptionError, match="polrs: run run does not have it: choose from arro3"):
+        compare_pythons(run, [METRICS["size"]], ["arro3", "polrs"])
+
+
 def test_the_verdict_says_what_the_table_says(make):
     run = make()
     (found,) = conclude(run)

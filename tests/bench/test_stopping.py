@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from unittest import mock
 from unittest.mock import Mock
 
 import numpy as np
@@ -44,6 +45,24 @@ def test_a_run_goes_on_until_its_widest_cell_is_precise():
     assert ends(taken([0.001, 0.05], 12)) is None
     assert ends(taken([0.001, 0.005], 12)) == "every cell is within 2.0%"
     assert ends(taken([0.001, 0.05], 100)) == "every cell is within 2.0%"
+
+
+def test_blocks_that_are_to_be_taken_again_are_taken_before_the_rule_is_asked(tmp_path):
+    options = Options(backends=("spillway",), samples=100, precision=0.02)
+    slots = list(schedule([cell("spillway")], blocks=12, seed=options.seed))
+    speed = {"throughput": {"rows_per_second": 1.0}, "outcome": "ok"}
+
+    def record(slot):
+        return {**speed, "block": slot.block, "position": slot.position, "cell": asdict(slot.cell)}
+
+    for slot in slots:
+        if slot.block != 2:
+            records.append(tmp_path / SAMPLES, record(slot))
+    taker, progress = Mock(), Mock()
+    taker.take.side_effect = lambda slot, _: record(slot)
+    with mock.patch("spillway.bench.run.SCHEMA"):
+        _take_samples(tmp_path, taker, [cell("spillway")], options, progress)
+    assert [call.args[0].block for call in taker.take.call_args_list] == [2]
 
 
 @pytest.mark.parametrize("blocks", [7, 8])

@@ -64,7 +64,13 @@ except KeyboardInterrupt:
 
 # `timeout` sends SIGTERM twice, and the second may come as late as the end of the process.
 @pytest.mark.parametrize(
-    ("taken", "name"), [("first_interrupt_alone", "SIGINT"), ("termination_as_interrupt", "SIGTERM")]
+    ("taken", "name"),
+    [
+        ("first_interrupt_alone", "SIGINT"),
+        ("termination_as_interrupt", "SIGTERM"),
+        # Of a terminal that is closed.
+        ("termination_as_interrupt", "SIGHUP"),
+    ],
 )
 def test_a_signal_after_the_tidying_up_does_not_end_the_last_words(taken: str, name: str) -> None:
     program = PRESSED_TO_THE_END.format(taken=taken, name=name)

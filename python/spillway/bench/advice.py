@@ -73,6 +73,12 @@ class Plan:
         """True if both ends of the interval take as many workers."""
         return self.workers[1] == self.workers[2]
 
+    @property
+    def machine_bounds(self) -> tuple[int, int]:
+        """The fewest and the most machines: at the fast and at the slow end of the speed."""
+        fitting = max(1, self.workers_per_machine)
+        return ceil(self.workers[2] / fitting), ceil(self.workers[1] / fitting)
+
 
 def advise(run: RunSummary, setting: Setting, demand: Demand) -> list[Plan]:
     """The plans of a setting, the cheapest first; those that do not fit a machine last.

@@ -21,7 +21,7 @@ from spillway.harness.report import Entry, Table, bullets, document, table_secti
 from spillway.harness.statistics import ALPHA, Change, change_of_pairs, change_of_runs, holm, least_p
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary
 
@@ -178,6 +178,8 @@ def compare_runs(
         OptionError: They cannot be compared; the message says why.
     """
     measures = list(measures)
+    known = sorted({each.cell.backend for run in (old, new) for each in run.cells})
+    _refuse_unknown(backends, known, "neither run has")
     _refuse_other_measurement(old, new, of_machines=not all(each.is_exact for each in measures))
     before, after = (
         {
@@ -228,7 +230,22 @@ def compare_pythons(run: RunSummary, measures: Iterable[Measure], backends: Sequ
     names = pythons_of(run)
     if not names:
         raise OptionError(f"run {run.run_id} was measured in one Python environment: name two with --python")
-    return _compare_within(run, "python", names, measures, backends)
+    absent = {each["backend"] for each in run.environment["absent_backends"]}
+    known = sorted({each.cell.backend for each in run.cells} | absent)
+    _refuse_unknown(backends, known, f"run {run.run_id} does not have")
+    lost = [
+        f"{each['backend']}: {each['reason']}"
+        for each in run.environment["absent_backends"]
+        if names[0] not in each.get("missing_in", names) and (not backends or each["backend"] in backends)
+    ]
+    return replace(_compare_within(run, "python", names, measures, backends), lost=lost)
+
+
+def _refuse_unknown(backends: Sequence[str], known: Sequence[str], lacks: str) -> None:
+    """Refuse a name that stands for no samples: a gate on it would always be kept."""
+    unknown = [name for name in backends if name not in known]
+    if unknown:
+        raise OptionError(f"--backend {','.join(unknown)}: {lacks} it: choose from {and_joined(known)}")
 
 
 def pythons_of(run: RunSummary) -> tuple[str, ...]:
@@ -370,14 +387,22 @@ def _refuse_other_measurement(old: RunSummary, new: RunSummary, *, of_machines: 
             f"and {and_joined(sorted(kinds[1]))}. Choose one with --limit-kind for both"
         )
     rows = [
-        {(each["dataset"], each.get("chunk_rows")): each["first_batch"] for each in run["inputs"]}
-        for run in (before, after)
+        {(each["dataset"], each.get("chunk_rows")): each for each in run["inputs"]} for run in (before, after)
     ]
     other = list(
-        dict.fromkeys(key[0] for key in rows[0].keys() & rows[1].keys() if rows[0][key] != rows[1][key])
+        dict.fromkeys(
+            key[0] for key in rows[0].keys() & rows[1].keys() if not _of_same_rows(rows[0][key], rows[1][key])
+        )
     )
     if other:
         raise OptionError(f"the rows of {and_joined(other)} are not the same in both runs: measure the same")
+
+
+def _of_same_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """True if inputs have the same rows; of those with other numbers of rows, the first batch."""
+    is_whole = old["rows"] == new["rows"] and "all_rows" in old and "all_rows" in new
+    key = "all_rows" if is_whole else "first_batch"
+    return bool(old[key] == new[key])
 
 
 def _refuse_other_backends(old: RunSummary, new: RunSummary, shared: set[str]) -> None:
@@ -452,7 +477,7 @@ def legend(found: Comparison) -> list[str]:
 def gate_lines(found: Comparison, gate: float) -> list[str]:
     """Sentences about rows that exceed the gate, missing cells, and rows that may exceed the gate."""
     beyond = [f"{_named(row, found)}: {_worse(row, row.loss)}" for row in found.beyond(gate)]
-    beyond += [f"{each}: not in the new run" for each in found.lost]
+    beyond += [f"{each}: not measured any more" for each in found.lost]
     unclear = found.unclear(gate)
     if unclear:
         most = max(unclear, key=lambda row: row.possible_loss)

@@ -34,6 +34,7 @@ from spillway.bench import worker
 from spillway.errors import OptionError
 from spillway.harness import probes
 from spillway.harness.environment import refuse_debug_build
+from spillway.validation import digest_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,15 +65,28 @@ def of_same_code(files: Sequence[Path], package: Path) -> bool:
     )
 
 
-def fingerprint_of_rows(path: Path) -> str:
-    """The fingerprint of an Arrow IPC file's schema and first record batch: 16 hexadecimal digits."""
+def fingerprints_of_rows(path: Path) -> dict[str, str]:
+    """The fingerprints of the rows of an Arrow IPC file, and of those of its first record batch.
+
+    They are of values and of the schema, each of 16 hexadecimal digits. The bytes of buffers would not do:
+    those of equal batches differ in their padding, and under nulls.
+    """
     with pa.memory_map(str(path)) as file:
         reader = pa.ipc.open_file(file)
-        head = reader.get_batch(0) if reader.num_record_batches else None
-        digest = blake2b(str(reader.schema).encode(), digest_size=_DIGEST_BYTES)
-        if head is not None:
-            digest.update(head.serialize())
-        return digest.hexdigest()
+        first = reader.get_batch(0).num_rows if reader.num_record_batches else 0
+        schema = str(reader.schema)
+    return {"first_batch": _of_rows(path, schema, first), "all_rows": _of_rows(path, schema, None)}
+
+
+def _of_rows(path: Path, schema: str, rows: int | None) -> str:
+    try:
+        found = digest_source(path, rows=rows)
+        values = repr((schema, found.rows, found.sequence_checksum)).encode()
+    except OptionError:  # a type that has no digest
+        with pa.memory_map(str(path)) as file:
+            table = pa.ipc.open_file(file).read_all().slice(0, rows)
+            values = b"".join(batch.serialize() for batch in table.to_batches())
+    return blake2b(values, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def fingerprint_of_code(paths: Iterable[Path]) -> str:

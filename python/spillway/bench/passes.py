@@ -29,7 +29,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
-from spillway._wording import counted
+from spillway._wording import counted, joined
 from spillway.backends import SPARK_LIBRARY, library
 from spillway.bench.plan import Cell, base_of, largest_cells
 from spillway.bench.record import (
@@ -48,7 +48,7 @@ from spillway.bench.record import (
 )
 from spillway.bench.sample import Meeting, OutputFiles, limits_of, outcome_of, result_of
 from spillway.bench.summary import outcome_words
-from spillway.errors import MissingExtraError
+from spillway.errors import MissingExtraError, OptionError
 from spillway.harness import records
 from spillway.harness.limits import Unlimited, choose_limiter, free_memory
 from spillway.harness.probes.curve import ENVIRONMENT, INVISIBLE, read_curve
@@ -252,6 +252,21 @@ class Bounds:
     survived: int
 
 
+def refuse_other_search(folder: Path, limiter: Limiter) -> None:
+    """Refuse to continue a search with another kind of limit, which counts other memory.
+
+    Raises:
+        OptionError: The limits on record are of another kind than those to be had.
+    """
+    begun = {trial["cell"]["limit_kind"] for trial in records.read_lines(folder / LEAST_MEMORY)}
+    kind = limiter_of_search(limiter).kind
+    if begun - {kind}:
+        raise OptionError(
+            f"--resume {folder.name}: its search for the least memory began with {joined(sorted(begun))}, "
+            f"and here limits are set by {kind}: have the same kind, or remove {LEAST_MEMORY} from its folder"
+        )
+
+
 def find_least_memory(  # noqa: PLR0913 - the parts of a run
     folder: Path,
     taker: SampleTaker,
@@ -404,9 +419,8 @@ def _next(limit: int, step: float, direction: int) -> int:
 
 def _cells_without_limit(cells: Sequence[Cell]) -> list[Cell]:
     """Each backend and setting at its most rows once, whatever limits it was measured under."""
-    free = [replace(cell, memory_bytes=None, limit_kind="none") for cell in cells]
     most: dict[Cell, Cell] = {}
-    for cell in free:
+    for cell in (each.without_limit for each in cells):
         setting = replace(cell, rows=1)
         if setting not in most or cell.rows > most[setting].rows:
             most[setting] = cell
@@ -416,7 +430,7 @@ def _cells_without_limit(cells: Sequence[Cell]) -> list[Cell]:
 def _by_cell(trials: Sequence[dict[str, Any]]) -> dict[Cell, list[dict[str, Any]]]:
     found: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for trial in trials:
-        found[replace(Cell(**trial["cell"]), memory_bytes=None, limit_kind="none")].append(trial)
+        found[Cell(**trial["cell"]).without_limit].append(trial)
     return found
 
 

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
-from spillway._options import require_counts
+from spillway._options import require_counts, require_distinct
 from spillway._wording import counted, joined
 from spillway.backends import CODECS, OWN_LIBRARY, Mode, library
 from spillway.backends import names as backend_names
@@ -184,6 +184,11 @@ class Cell:
     python: str = field(default="", metadata=LATER)
 
     @property
+    def without_limit(self) -> Cell:
+        """The cell of passes, which have none of the run's memory limits."""
+        return replace(self, memory_bytes=None, limit_kind="none")
+
+    @property
     def input(self) -> tuple[str, int]:
         """The key of its input: the dataset and the rows of a batch."""
         return self.dataset, self.chunk_rows
@@ -245,7 +250,7 @@ class Options:
     pythons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _refuse_repeated(
+        require_distinct(
             {
                 "--backend": self.backends,
                 "--rows": self.rows or (),
@@ -357,11 +362,11 @@ def plan_cells(options: Options) -> list[Cell]:
 def largest_cells(cells: Sequence[Cell]) -> list[Cell]:
     """The cells with the most rows for each backend, Python, mode, dataset, codec and process setting.
 
-    They are those of untimed passes.
+    They are those of untimed passes, which have no memory limit.
     """
     largest = {
         (cell.backend, cell.python, cell.mode, cell.dataset, cell.codec, cell.arm): cell
-        for cell in sorted(cells, key=lambda cell: cell.rows)
+        for cell in sorted((each.without_limit for each in cells), key=lambda cell: cell.rows)
     }
     return list(largest.values())
 
@@ -399,14 +404,6 @@ def _check_backends(backends: Sequence[str]) -> None:
         raise OptionError(f"there is no backend {joined(unknown)}{hint}; choose from: {', '.join(known)}")
     if not backends:
         raise OptionError(f"no backend to measure; choose from: {', '.join(known)}")
-
-
-def _refuse_repeated(options: Mapping[str, Sequence[object]]) -> None:
-    """Refuse a value that is given twice: its samples would be pairs of themselves."""
-    for name, values in options.items():
-        twice = next((value for value in values if values.count(value) > 1), None)
-        if twice is not None:
-            raise OptionError(f"{name} has {twice} twice: give each value once")
 
 
 def _check_times(budget_minutes: float, timeout: float) -> None:

@@ -154,12 +154,18 @@ def pair_ratios(run: RunSummary, setting: Setting) -> dict[str, Ratio]:
 
 
 def _pairs_of(run: RunSummary, setting: Setting) -> dict[str, list[dict[str, Any]]]:
-    """The pairs of each backend whose samples of a setting were right, failed pairs too."""
+    """The pairs of each backend whose samples of a setting were right, failed pairs too.
+
+    They are under no limit of the run's, so that they belong to the first of the settings that differ in it.
+    """
     pairs: dict[str, list[dict[str, Any]]] = {}
-    right = {each.cell.backend for each in run.of(setting) if each.is_right}
+    if not run.is_first_without_limit(setting):
+        return pairs
+    alike = [each for each in run.cells if each.setting.without_limit == setting.without_limit]
+    right = {each.cell.backend for each in alike if each.is_right}
     for each in run.pairs:
         cell = Cell(**each["cell"])
-        if {cell.backend, each["base"]} <= right and Setting.of(cell) == setting:
+        if {cell.backend, each["base"]} <= right and Setting.of(cell.without_limit) == setting.without_limit:
             pairs.setdefault(cell.backend, []).append(each)
     return pairs
 

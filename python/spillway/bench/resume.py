@@ -116,7 +116,7 @@ _UNCHANGED = {
     "absent_backends": "the backends that can run here",
 }
 # Of an input. Its fingerprint also tells where the user's files lie and when they were written.
-_OF_INPUT = ("dataset", "chunk_rows", "rows", "columns", "arrow_bytes", "first_batch")
+_OF_INPUT = ("dataset", "chunk_rows", "rows", "columns", "arrow_bytes", "first_batch", "all_rows")
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import backends, datasets
 from spillway._wording import counted
-from spillway.bench.identity import describe_benchmark, fingerprint_of_rows, python_environments
+from spillway.bench.identity import describe_benchmark, fingerprints_of_rows, python_environments
 from spillway.bench.passes import (
     LEAST_PROVED,
     find_least_memory,
     limiter_of_search,
     measure_pairs,
     probe_backends,
+    refuse_other_search,
     require_engines,
     trace_backends,
     validate_outputs,
@@ -133,7 +134,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
         cells = [cell for cell in plan_cells(options) if cell.mode in present.get(cell.backend, ())]
         environment = {
             **describe_environment(run_id, options, schema_version=SCHEMA_VERSION),
-            "absent_backends": [{"backend": name, "reason": reason} for name, reason in absent.items()],
+            "absent_backends": [_describe_absent(*each, environments) for each in absent.items()],
             "inputs": [_describe_input(*key, each) for key, each in prepared.items()],
             "limit_proofs": proofs,
             "benchmark": describe_benchmark(present),
@@ -144,6 +145,8 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             stack.enter_context(run_folder(folder, worth=SAMPLES))
         else:
             environment = begun.continued(environment)
+            if options.least_memory:
+                refuse_other_search(folder, limiter)
             begun = begun.without_disturbed()
         taker = SampleTaker(
             run_id=run_id,
@@ -245,6 +248,13 @@ def _finish(  # noqa: PLR0913 - the options of `measure`, handed on
     return Finished(folder, interrupted, tuple(validation))
 
 
+def _describe_absent(
+    backend: str, reason: str, environments: Mapping[str, PythonEnvironment]
+) -> dict[str, Any]:
+    lacking = [name for name, each in environments.items() if backend in each.missing]
+    return {"backend": backend, "reason": reason, **({"missing_in": lacking} if lacking else {})}
+
+
 def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> dict[str, Any]:
     return {
         "dataset": dataset,
@@ -254,7 +264,7 @@ def _describe_input(dataset: str, chunk_rows: int, prepared: PreparedInput) -> d
         "rows": prepared.rows,
         "arrow_bytes": prepared.arrow_bytes,
         "columns": len(prepared.schema.names),
-        "first_batch": fingerprint_of_rows(prepared.path),
+        **fingerprints_of_rows(prepared.path),
     }
 
 
@@ -298,10 +308,10 @@ def _take_samples(
     if not slots:
         return
     progress.sampling(slots)
-    # A resumed run whose last block is whole may have met its rule.
+    # A resumed run whose last block is whole may have met its rule. Blocks before it are those taken again.
     rule, block = StoppingRule(options), max((each["block"] for each in taken), default=slots[0].block)
     for slot in slots:
-        if slot.block != block:
+        if slot.block > block:
             block, reason = slot.block, rule.ends_here(records.read_lines(folder / SAMPLES))
             if reason is not None:
                 progress.say(f"{counted(block, 'block')} taken: {reason}")

@@ -8,7 +8,6 @@ whether touched or not.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -212,13 +211,12 @@ def found_limits(run: RunSummary, setting: Setting) -> list[Found]:
 
     They are under no limit of the run's, so that they belong to the first of the settings that differ in it.
     """
-    alike = [each for each in run.settings if _without_limit(each) == _without_limit(setting)]
-    if alike[0] != setting:
+    if not run.is_first_without_limit(setting):
         return []
     trials: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for each in run.limit_trials:
         cell = Cell(**each["cell"])
-        if _without_limit(Setting.of(cell)) == _without_limit(setting):
+        if Setting.of(cell.without_limit) == setting.without_limit:
             trials.setdefault((cell.backend, cell.rows), []).append(each)
     found = [Found(Cell(**each[0]["cell"]), each) for each in trials.values()]
     return sorted(found, key=lambda each: (each.bounds.survives_from is None, each.bounds.survives_from or 0))
@@ -258,10 +256,6 @@ def _survives(found: Found) -> str:
 
 def _end(trial: dict[str, Any]) -> str:
     return f"{outcome_words(trial['outcome'])} in {trial['died_in']}"
-
-
-def _without_limit(setting: Setting) -> Setting:
-    return replace(setting, memory_bytes=None, limit_kind="none")
 
 
 def program_table(run: RunSummary, setting: Setting) -> Table | None:
@@ -338,7 +332,8 @@ def probe_cost(run: RunSummary, probe: str) -> Ratio | None:
     """The time with a probe relative to the time without one: each cell and block is a pair."""
     with_it: dict[int, float] = {}
     without: dict[int, float] = {}
-    for each in run.cells:
+    # Cells that differ in their limit have the same probed writes.
+    for each in {each.cell.without_limit: each for each in run.cells}.values():
         times = _times(each)
         for block in sorted({block for kind, block in times if kind == probe}):
             if ("none", block) in times:

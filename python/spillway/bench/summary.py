@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,11 @@ class Setting:
     limit_kind: str
     arm: str = DEFAULT_PROCESS
     python: str = ""
+
+    @property
+    def without_limit(self) -> Setting:
+        """The setting of passes, which have none of the run's memory limits."""
+        return replace(self, memory_bytes=None, limit_kind="none")
 
     @classmethod
     def of(cls, cell: Cell) -> Setting:
@@ -193,6 +198,10 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
     disturbed: Sequence[dict[str, Any]] = ()
     pairs: Sequence[dict[str, Any]] = ()
 
+    def is_first_without_limit(self, setting: Setting) -> bool:
+        """True for the first of the settings that differ in their limit alone, where passes are shown."""
+        return setting == next(each for each in self.settings if each.without_limit == setting.without_limit)
+
     def warnings(self) -> list[str]:
         """The caveats that a reader has to know before believing the figures."""
         return [
@@ -297,7 +306,8 @@ def read_run(folder: Path) -> RunSummary:
             cell,
             taken,
             wrong,
-            [write for write in probes if Cell(**write["cell"]) == cell],
+            # Probed writes are under no limit.
+            [write for write in probes if Cell(**write["cell"]).without_limit == cell.without_limit],
             next((each for each in traced if _is_of(each, cell)), None),
         )
         for cell, taken in grouped.items()

@@ -245,19 +245,29 @@ def _too_late(_number: int, _frame: FrameType | None) -> None:
     """Do nothing, since all is ended already. The handler before comes back."""
 
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
 @contextmanager
 def termination_as_interrupt() -> Iterator[Callable[[], None]]:
-    """Treat SIGTERM like Ctrl-C until the yielded function is called; then the clean-up runs to its end."""
+    """Treat SIGTERM, and SIGHUP of a closed terminal, like Ctrl-C until the yielded function is called.
+
+    Then the clean-up runs to its end.
+    """
+    # `nohup` has the second one ignored.
+    heard = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
 
     def end_what_was_begun() -> None:
-        if signal.getsignal(signal.SIGTERM) is not _unheard:
-            signal.signal(signal.SIGTERM, _too_late)
+        for each in heard:
+            if signal.getsignal(each) is not _unheard:
+                signal.signal(each, _too_late)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {each: signal.signal(each, interrupt) for each in heard}
     try:
         yield end_what_was_begun
     finally:
-        _give_back(signal.SIGTERM, before)
+        for each in heard:
+            _give_back(each, before[each])
 
 
 @contextmanager

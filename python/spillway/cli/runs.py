@@ -107,7 +107,7 @@ def report_run(
             pythons = "".join(f" --python {name}=PATH" for name in options.get("pythons", ()))
             again = f"spillway bench --resume {folder}{own}{pythons} continues it"
             console.print(again, style="yellow", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"report: {path}, and {page.name} beside it", highlight=False, soft_wrap=True)
+    console.print(f"report: {path}, and {page.name} beside it", highlight=False, markup=False, soft_wrap=True)
     _print_verdict(console, run)
     return INTERRUPTED if interrupted else status_of(run)
 
@@ -294,7 +294,8 @@ def _compared(runs: list[Path], backends: list[str], metric: str | None) -> _Sho
     measures = _measures(metric, of_pythons=of_pythons)
     if of_pythons:
         found = compare_pythons(read[0], measures, backends)
-        return _Shown(found, [build_table(read[0], found)], [BUILD_LEGEND], read[0].noise())
+        notes = [*found.alone, *found.lost, *read[0].noise()]
+        return _Shown(found, [build_table(read[0], found)], [BUILD_LEGEND], notes)
     if len(read) == _TWO:
         found = compare_runs(read[0], read[1], measures, backends)
     elif len(backends) == _TWO:
@@ -317,7 +318,7 @@ def _measures(text: str | None, *, of_pythons: bool) -> list[Measure]:
     names = listed(text)
     if not names or set(names) - set(METRICS):
         raise OptionError(f"--metric {text!r}: choose from {', '.join(METRICS)}")
-    return [METRICS[name] for name in names]
+    return [METRICS[name] for name in dict.fromkeys(names)]
 
 
 _BENCHMARKS = "github-action-benchmark"
@@ -614,7 +615,11 @@ def _how_sure(plans: list[Plan]) -> str:
     if not others:
         return f"{lines}; no other writer fits."
     other = others[0]
-    is_apart = other.workers[2] > best.workers[1]
     name = other.cell.cell.backend
-    more = "takes more whatever the interval" if is_apart else "may do with as few: the samples cannot tell"
+    if other.machine_bounds[0] > best.machine_bounds[1]:
+        more = "costs more whatever the interval"
+    elif other.workers[2] > best.workers[1]:
+        more = "takes more workers whatever the interval"
+    else:
+        more = "may do with as few: the samples cannot tell"
     return f"{lines}; {name}, the next, {more}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,7 +115,7 @@ def _search(console: Console, prepared: PreparedInput, library: str, goal: str, 
     chosen = next((each for each in GOALS if each == goal), None)
     if chosen is None:
         raise OptionError(f"--goal {goal}: choose from {', '.join(GOALS)}")
-    if minutes <= 0:
+    if not 0 < minutes < math.inf:
         raise OptionError(f"--minutes {minutes:g}: give minutes above 0")
     said: set[str] = set()
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()

@@ -99,7 +99,8 @@ REPORT = "report.md"
 def write_document(folder: Path, parts: Iterable[str]) -> Path:
     """Write ``report.md`` into a run's folder, its parts below each other."""
     path = folder / REPORT
-    path.write_text(document(parts))
+    # The name of a file need not be text.
+    path.write_text(document(parts), encoding="utf-8", errors="backslashreplace")
     return path
 
 

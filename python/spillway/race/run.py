@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from spillway._options import require_counts
+from spillway._options import require_counts, require_distinct
 from spillway._wording import joined
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
@@ -89,7 +89,15 @@ class Options:
         else:
             self._require_changes()
         parse_spread(self.spread, 1)
-        if self.time_limit <= 0:
+        require_distinct(
+            {
+                "--writers": self.writers,
+                "--committers": self.committers,
+                "--workloads": self.workloads,
+                "--partitions": self.partitions,
+            }
+        )
+        if not 0 < self.time_limit < math.inf:
             raise OptionError(f"--time-limit takes seconds above 0, not {self.time_limit:g}")
 
     @staticmethod
@@ -100,7 +108,7 @@ class Options:
 
     def _require_appends(self) -> None:
         self._require_known("--partitions", self.partitions, PARTITIONS)
-        if self.seconds is not None and self.seconds <= 0:
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise OptionError(f"--seconds takes seconds above 0, not {self.seconds:g}")
         if self.seconds is not None and self.appends != 1:
             raise OptionError("--appends and --seconds both say how long writers run: leave one out")
