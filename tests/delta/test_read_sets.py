@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import spillway.delta
 from spillway.delta import AddFile, ReadSet
-from spillway.errors import CommitConflict, ConcurrentDeleteRead
+from spillway.errors import CommitConflict, ConcurrentDeleteRead, OptionError
 
 from ..counts import examples
 from .logs import write_version
@@ -253,3 +253,23 @@ def test_no_row_that_was_looked_for_leaves_unseen(
         assert conflict is not None or before == after, steps
         if all(step == "move" for step, _ in steps):
             assert conflict is None, conflict
+
+
+def test_a_file_is_added_once_whatever_its_path_or_its_deletion_vector(tmp_path: Path) -> None:
+    """Readers would find its rows twice, and those that its vector marks as deleted."""
+    schema = pa.schema({"d": pa.string(), "n": pa.int64()})
+    marked = {"delta.enableDeletionVectors": "true"}
+    table = spillway.delta.create(tmp_path / "t", schema, partition_by="d", properties=marked)
+    with table.append() as append:
+        append.write(pa.table({"d": ["a b"] * 10, "n": range(10)}, schema))
+    (file,) = table.files()
+    for _ in range(2):
+        for path in (file.path, file.path.replace("%20", " ").replace(" ", "%20"), f"./{file.path}"):
+            with pytest.raises(OptionError, match=r"added already|no URI reference|empty segment"):
+                table.commit(adds=[AddFile(path, file.size, partition_values={"d": "a b"})])
+        table.delete("n = 3")
+        table.checkpoint()
+    assert pa.table(table.scan()).num_rows == 9
+    assert deltalake.DeltaTable(tmp_path / "t").version() == table.version
+    table.optimize()
+    assert pa.table(table.scan()).num_rows == 9

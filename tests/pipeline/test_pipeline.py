@@ -395,3 +395,41 @@ def test_a_check_shows_times_that_python_has_none_for(spark: SparkSession, tmp_p
     checks = [between("at", dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(2027, 1, 1, tzinfo=dt.UTC))]
     with pytest.raises(CheckFailedError, match="10000-01-01 00:00:00"):
         Pipeline(source=source, sink=Sink(str(tmp_path / "to")), checks=checks).run(spark)
+
+
+def test_values_that_do_not_compare_with_the_bounds_fail(spark: SparkSession, tmp_path: Path) -> None:
+    """Without ANSI mode, as in Spark 3.5, their comparison is null, as is that of a null, which passes."""
+    data = [(1, "5"), (2, "abc"), (3, None)]
+    texts = spark.createDataFrame(data, "id int, x string")
+    with changed_settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        done = Pipeline(
+            source=texts, checks=[between("x", 0, 50)], bad_rows="drop", sink=Sink(str(tmp_path / "to"))
+        ).run(spark)
+    assert done.checks == {"between(x, 0, 50)": 1}
+    assert ids(tmp_path / "to") == [1, 3]
+
+
+@pytest.mark.parametrize("bounds", [(None, 5), (1, None), (float("nan"), 5), (1, float("nan"))])
+def test_bounds_that_compare_with_nothing_are_refused(bounds: tuple[Any, Any]) -> None:
+    with pytest.raises(OptionError, match="is no bound"):
+        between("x", *bounds)
+
+
+def test_nan_is_one_value_of_unique_columns(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame(
+        [(1, float("nan")), (1, float("nan")), (2, None), (2, None)], "id int, x double"
+    )
+    with pytest.raises(CheckFailedError, match="2 rows with 1, nan"):
+        Pipeline(source=rows, checks=[unique("id", "x")], sink=Sink(str(tmp_path / "to"))).run(spark)
+
+
+@pytest.mark.parametrize("name", ["_run_id", "_Failed_Checks"])
+def test_rows_with_a_column_of_the_quarantine_are_refused(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    rows = spark.createDataFrame([(1, "a")], f"id int, {name} string")
+    with pytest.raises(SchemaError, match='bad_rows="quarantine" adds'):
+        Pipeline(
+            source=rows, checks=[not_null("id")], bad_rows="quarantine", sink=Sink(str(tmp_path / "to"))
+        ).run(spark)
+    assert list(tmp_path.iterdir()) == []

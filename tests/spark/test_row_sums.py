@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 import spillway
 from spillway.spark.row_sums import RowSums, sums_by, sums_of_batch, sums_of_frame
@@ -77,3 +79,10 @@ def test_collated_text_is_hashed_by_its_bytes(spark: SparkSession) -> None:
     )
     assert sums_of_frame(collated) == sums_of_frame(plain)
     assert sums_of_frame(plain.selectExpr("upper(t)", "l")) != sums_of_frame(plain)
+
+
+def test_user_defined_types_are_hashed_as_what_they_are_made_of(spark: SparkSession) -> None:
+    vectors = [(1, Vectors.dense(1.0, 2.0)), (2, Vectors.sparse(3, {0: 1.0})), (3, None)]
+    frame = spark.createDataFrame(vectors, ["id", "v"]).selectExpr("id", "v", "array(v, null) as many")
+    made_of = frame.select("id", F.unwrap_udt("v"), F.transform("many", F.unwrap_udt))
+    assert sums_of_frame(frame) == sums_of_frame(made_of)

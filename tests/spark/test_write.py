@@ -8,12 +8,14 @@ import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from pyspark import TaskContext
 
 import spillway.spark
 from spillway.errors import OptionError, SchemaError
 from spillway.spark.stream_jobs import FolderRun
+from spillway.spark.write_job import Target
 
 from ..counts import SOAK
 from .test_jobs import begun, rows
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLES = ("parquet", "delta")
+needs_collations = pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:1])) < (4,), reason="Spark 3.5 has no collations"
+)
 
 
 def frame(spark: SparkSession, *numbers: int, days: int = 2, tasks: int = 2) -> DataFrame:
@@ -263,3 +268,86 @@ def test_a_commit_that_may_be_repeated_is_begun_once(tmp_path: Path) -> None:
         assert job.commit(results).rows == 1
         hidden = [file for file in (tmp_path / table).rglob("*") if "_commit" in file.name]
         assert hidden == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_two_columns_of_one_name_are_refused_before_anything_is_replaced(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    to = tmp_path / "to"
+    spillway.spark.write(frame(spark, 1), str(to), table=table)
+    twice = frame(spark, 2).selectExpr("day", "id", "id")
+    nested = frame(spark, 2).selectExpr("day", "id", "named_struct('a', 1, 'a', 2) as s")
+    case = spark.conf.get("spark.sql.caseSensitive")
+    for is_case_sensitive in ("false", "true"):
+        spark.conf.set("spark.sql.caseSensitive", is_case_sensitive)
+        try:
+            for rows_, name in ((twice, "id"), (nested, r"s\.a")):
+                with pytest.raises(SchemaError, match=f"two columns {name}"):
+                    spillway.spark.write(rows_, str(to), mode="overwrite", table=table)
+        finally:
+            spark.conf.set("spark.sql.caseSensitive", str(case))
+    assert ids(to, table) == [1]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_old_dates_are_read_as_they_are_in_every_mode_of_rebasing(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    """Files name the version of Spark, without which readers ask the session how days were counted."""
+    to = tmp_path / "to"
+    days = ["0001-01-01", "1582-10-04", "1582-10-15", "2026-11-30"]
+    old = spark.createDataFrame([(day,) for day in days], "text string").selectExpr(
+        "text", "cast(text as date) as day", "cast(text as timestamp) as time"
+    )
+    spillway.spark.write(old, str(to), table=table)
+    files = str(next(to.rglob("*.parquet"))) if table == "delta" else str(to)
+    for mode in ("EXCEPTION", "LEGACY", "CORRECTED"):
+        found = spark.read.option("datetimeRebaseMode", mode).parquet(files)
+        assert (
+            found.where("cast(day as string) <> text or cast(cast(time as date) as string) <> text").count()
+            == 0
+        )
+
+
+def test_a_delta_table_that_begins_with_rows_without_nulls_takes_some(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Spark's own: that a literal has no null is nothing that a table keeps."""
+    to = str(tmp_path / "to")
+    first = spark.sql(
+        "select named_struct('a', 1) as s, array(1, 2) as l, map('k', named_struct('b', 1)) as m"
+    )
+    spillway.spark.write(first, to, table="delta")
+    second = spark.sql(
+        "select named_struct('a', cast(null as int)) as s, array(cast(null as int)) as l, "
+        "map('k', named_struct('b', cast(null as int))) as m"
+    )
+    spillway.spark.write(second, to, mode="append", table="delta")
+    found = deltalake.DeltaTable(to).to_pyarrow_table().to_pylist()
+    assert {"s": {"a": None}, "l": [None], "m": [("k", {"b": None})]} in found
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_null_and_empty_text_are_one_partition_of_sorted_rows(
+    spark: SparkSession, tmp_path: Path, table: Any
+) -> None:
+    data = [(None if number % 2 else "", number // 2) for number in range(8)]
+    rows_ = spark.createDataFrame(data, "day string, id bigint").repartition(1)
+    options: dict[str, Any] = {"partition_by": "day", "sorting_columns": ["id"]}
+    done = spillway.spark.write(rows_, str(tmp_path / "to"), table=table, **options)
+    assert (done.rows, done.files) == (8, 1)
+
+
+@needs_collations
+def test_collated_columns_are_sorted_by_their_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    data = [(letter,) for letter in "bAaC"]
+    rows_ = spark.createDataFrame(data, "x string").selectExpr("x collate UTF8_LCASE as x").repartition(1)
+    spillway.spark.write(rows_, str(tmp_path / "to"), sorting_columns=["x"])
+    assert read(tmp_path / "to", "parquet")["x"].to_pylist() == ["A", "C", "a", "b"]
+
+
+def test_a_write_has_one_name_for_its_transaction(tmp_path: Path) -> None:
+    named: dict[str, Any] = {"run_id": "monday", "app_id": "a", "app_version": 7}
+    with pytest.raises(OptionError, match="run_id and app_id"):
+        Target.of(str(tmp_path / "to"), pa.schema({"id": pa.int64()}), table="delta", **named)

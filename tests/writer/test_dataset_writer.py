@@ -89,7 +89,9 @@ def test_a_last_file_is_not_begun_for_no_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [200_000, 1_000_000, 5_000_000])
-@pytest.mark.parametrize("options", [{}, {"row_group_rows": 5_000}, {"compression": "uncompressed"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"row_group_rows": 5_000}, {"compression": "uncompressed"}, {"bloom_filter": True}]
+)
 def test_files_stay_below_their_bytes_and_use_most_of_them(
     tmp_path: Path, limit: int, options: dict[str, Any]
 ) -> None:

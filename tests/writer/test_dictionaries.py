@@ -334,3 +334,34 @@ def test_an_order_that_is_lost_is_lost_for_the_whole_file() -> None:
 def test_a_file_without_rows_keeps_its_type() -> None:
     assert written(schema=ORDERED).schema_arrow.equals(ORDERED)
     assert written(categories(["a"], [])).schema_arrow.equals(ORDERED)
+
+
+@pytest.mark.parametrize("options", [{"dictionary": False}, {"encoding": {"c": "plain"}}, {}])
+def test_keys_count_the_values_that_readers_gather(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Readers make one dictionary of all batches, also of pages that have none."""
+    path = tmp_path / "f.parquet"
+    keys = pa.array(range(100), pa.int8())
+    with spillway.ParquetWriter(
+        path, pa.schema({"c": pa.dictionary(pa.int8(), pa.string())}), **options
+    ) as writer:
+        for first in range(0, 500, 100):
+            names = pa.array([f"v{number}" for number in range(first, first + 100)])
+            writer.write(pa.table({"c": pa.DictionaryArray.from_arrays(keys, names)}))
+    expected = [f"v{number}" for number in range(500)]
+    assert pq.read_table(path)["c"].to_pylist() == expected
+    assert pl.read_parquet(path)["c"].to_list() == expected
+    assert pq.read_schema(path).field("c").type.index_type == pa.int16()
+
+
+def test_keys_count_the_unused_values_of_a_dictionary_page_and_plain_ones(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    kind = pa.dictionary(pa.int8(), pa.string())
+    with spillway.ParquetWriter(path, pa.schema({"c": kind}), dictionary_page_bytes=6000) as writer:
+        for batch in range(2):
+            names = pa.array([f"v{batch}-{number}" for number in range(100)])
+            values = pa.DictionaryArray.from_arrays(pa.array([99], pa.int8()), names)
+            writer.write(pa.table({"c": values}))
+        plain = [f"{'y' * 200}{number}" for number in range(60)]
+        writer.write(pa.table({"c": plain}))
+    assert writer.result.columns[0].encodings == ("PLAIN", "RLE_DICTIONARY")
+    assert pq.read_table(path)["c"].to_pylist() == ["v0-99", "v1-99", *plain]

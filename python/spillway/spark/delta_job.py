@@ -367,8 +367,24 @@ class DeltaJob(Job):
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema without columns that refuse nulls, as Delta does: engines disagree about who checks them."""
-    return pa.schema([field.with_nullable(nullable=True) for field in schema])
+    """The schema without fields that refuse nulls, as Delta does: engines disagree about who checks them.
+
+    That a literal or a range has no nulls is nothing that a table has to keep.
+    """
+    return pa.schema([_nullable(field) for field in schema])
+
+
+def _nullable(field: pa.Field[Any]) -> pa.Field[Any]:
+    kind: Any = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_nullable(kind.field(place)) for place in range(kind.num_fields)])
+    elif pa.types.is_map(kind):
+        # Keys are never null.
+        key = _nullable(kind.key_field).with_nullable(nullable=False)
+        kind = pa.map_(key, _nullable(kind.item_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    return field.with_type(kind).with_nullable(nullable=True)
 
 
 #: Bytes that the native module takes of a condition in SQL.

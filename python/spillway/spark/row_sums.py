@@ -119,7 +119,7 @@ def _hashed(frame: DataFrame, key: str | None = None) -> DataFrame:
     # By place: a name may have dots, or be there twice.
     numbered = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
     fields = [field for field, name in zip(numbered.schema, frame.columns, strict=True) if name != key]
-    columns = [(_comparable(F.col(field.name), field.dataType), field.dataType) for field in fields]
+    columns = [(_comparable(F.col(field.name), field.dataType), _plain(field.dataType)) for field in fields]
     flat = [column for column, kind in columns if not _is_nested(kind)]
     words = range(0, len(flat), _COLUMNS_OF_A_WORD)
     nulls = [_bits(flat[first : first + _COLUMNS_OF_A_WORD]) for first in words]
@@ -135,24 +135,37 @@ def _is_nested(kind: DataType) -> bool:
 
 
 def _comparable(column: Column, kind: DataType) -> Column:
-    """The column without collations: Spark hashes what they compare, not the text."""
-    plain = _without_collations(kind)
+    """The column as it is stored.
+
+    Of collations, Spark hashes what they compare, not the text.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+    from pyspark.sql.types import ArrayType, UserDefinedType
+
+    if isinstance(kind, UserDefinedType):
+        return _comparable(F.unwrap_udt(column), kind.sqlType())
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, UserDefinedType):
+        element = kind.elementType
+        return F.transform(column, lambda each: _comparable(each, element))
+    plain = _plain(kind)
     return column if plain is kind else column.cast(plain)
 
 
-def _without_collations(kind: DataType) -> DataType:
-    """The type with plain strings; the same object where there are no others."""
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+def _plain(kind: DataType) -> DataType:
+    """The type without collations and user-defined types; the same object where there are none."""
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType, UserDefinedType
 
+    if isinstance(kind, UserDefinedType):
+        return _plain(kind.sqlType())
     if isinstance(kind, ArrayType):
-        element = _without_collations(kind.elementType)
+        element = _plain(kind.elementType)
         return kind if element is kind.elementType else ArrayType(element, kind.containsNull)
     if isinstance(kind, MapType):
-        key, value = _without_collations(kind.keyType), _without_collations(kind.valueType)
+        key, value = _plain(kind.keyType), _plain(kind.valueType)
         same = key is kind.keyType and value is kind.valueType
         return kind if same else MapType(key, value, kind.valueContainsNull)
     if isinstance(kind, StructType):
-        fields = [StructField(f.name, _without_collations(f.dataType), f.nullable) for f in kind.fields]
+        fields = [StructField(f.name, _plain(f.dataType), f.nullable) for f in kind.fields]
         same = all(new.dataType is old.dataType for new, old in zip(fields, kind.fields, strict=True))
         return kind if same else StructType(fields)
     # Spark 3.5 has no collations.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["arrow_schema", "check_names", "exchanged_schema", "quoted", "row_metadata"]
+__all__ = ["arrow_schema", "check_names", "exchanged_schema", "quoted", "row_metadata", "version_metadata"]
 
 #: The most digits of a second that a time of day in microseconds has.
 _DIGITS_OF_MICROS = 6
@@ -60,6 +60,17 @@ def exchanged_schema(schema: StructType) -> pa.Schema:
     return exchanged
 
 
+def version_metadata() -> dict[str, str]:
+    """Return the file metadata by which Spark knows that dates and timestamps need no rebase.
+
+    Without it, readers follow ``spark.sql.parquet.datetimeRebaseModeInRead``: Spark 3 refuses dates before
+    1582, and the mode ``LEGACY`` shifts them.
+    """
+    import pyspark
+
+    return {"org.apache.spark.version": pyspark.__version__}
+
+
 def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[str, str]:
     """Return the file metadata from which Spark restores its own types, comments and lengths.
 
@@ -73,28 +84,32 @@ def row_metadata(schema: StructType, *, without: Collection[str] = ()) -> dict[s
     return {_ROW_METADATA: json.dumps({"type": "struct", "fields": kept}, separators=(",", ":"))}
 
 
-def check_names(fields: Iterable[pa.Field[Any]], path: str = "") -> None:
-    """Refuse names that differ only in case, which Spark cannot read unless it is case-sensitive.
+def check_names(fields: Iterable[pa.Field[Any]], path: str = "", *, is_case_sensitive: bool = False) -> None:
+    """Refuse names that Spark cannot read side by side: equal ones, and those that differ only in case.
 
     Args:
         fields: A schema, or the fields of a type.
         path: The column that they are in, with a dot after it.
+        is_case_sensitive: True if Spark is, and reads names that differ in case.
 
     Raises:
         SchemaError: There are two such fields side by side, at any depth.
     """
     seen: dict[str, str] = {}
     for field in fields:
-        other = seen.setdefault(field.name.lower(), field.name)
-        if other != field.name:
-            column = f"{path}{field.name}"
+        column = f"{path}{field.name}"
+        key = field.name if is_case_sensitive else field.name.lower()
+        if (other := seen.get(key)) == field.name:
+            raise SchemaError(f"there are two columns {column}: rename one, or leave it out", column)
+        seen[key] = field.name
+        if other is not None:
             raise SchemaError(
                 f"the columns {path}{other} and {column} differ only in case, and Spark cannot read "
                 f"both: rename one, or set spark.sql.caseSensitive to true, for readers, too",
                 column,
             )
         inner = (field.type.field(number) for number in range(field.type.num_fields))
-        check_names(inner, f"{path}{field.name}.")
+        check_names(inner, f"{column}.", is_case_sensitive=is_case_sensitive)
 
 
 def _converted(data_type: DataType, path: str) -> pa.DataType:

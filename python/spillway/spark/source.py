@@ -140,8 +140,7 @@ class SpillwayWriter(DataSourceArrowWriter):
             return TaskMessage(TaskResult())
         told = of_task()
         self._job.check_task(told)
-        if not told.is_case_sensitive:
-            check_names(self._job.target.schema)
+        check_names(self._job.target.schema, is_case_sensitive=bool(told.is_case_sensitive))
         (result,) = FrameTask(self._job)(iterator)
         # The process that commits has no session to ask.
         return TaskMessage(replace(result, partition_overwrite=told.partition_overwrite))

@@ -73,8 +73,7 @@ class SpillwayStreamWriter(DataSourceStreamArrowWriter):
         job = batch_of(self._target, query, batch)
         settings = of_task()
         job.check_task(settings)
-        if not settings.is_case_sensitive:
-            check_names(schema)
+        check_names(schema, is_case_sensitive=bool(settings.is_case_sensitive))
         return BatchMessage(job.write(batches, partition_number(), attempt_number()), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

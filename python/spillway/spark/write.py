@@ -263,10 +263,9 @@ def _planned(
     path: str, schema: pa.Schema, known: Settings | None, rows: StructType | None, **given: Any
 ) -> Job:
     settings = known or of_task()
-    if not settings.is_case_sensitive:
-        check_names(schema)
+    check_names(schema, is_case_sensitive=bool(settings.is_case_sensitive))
     target = Target.of(path, schema, settings=settings, **given)
-    return job_of(target if rows is None else described(target, rows))
+    return job_of(described(target, rows))
 
 
 def sorted_for(job: Job, df: DataFrame) -> DataFrame:
@@ -276,9 +275,19 @@ def sorted_for(job: Job, df: DataFrame) -> DataFrame:
     columns are ``c0``, ``c1`` and so on, as `DataFrame.mapInArrow` finds none whose name has a dot.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+    from pyspark.sql.types import StringType
 
     names = {name: f"c{place}" for place, name in enumerate(df.columns)}
-    # Null and the empty string are one partition.
+    # Files are sorted by bytes, and Spark by collations; null and the empty string are one partition.
+    types = {field.name: field.dataType for field in df.schema.fields}
+
+    def comparable(name: str) -> Column:
+        column = F.col(names[name])
+        if not isinstance(types[name], StringType):
+            return column
+        plain = column.cast("string")
+        return F.nullif(plain, F.lit("")) if name in job.partition_columns else plain
+
     parts: list[SortKey] = [(name, "ascending", "nulls_first") for name in job.partition_columns]
     keys: list[SortKey] = [*parts, *job.target.options.get("sorting_columns", ())]
     by_place = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
@@ -289,7 +298,7 @@ def sorted_for(job: Job, df: DataFrame) -> DataFrame:
     def order(key: SortKey) -> Column:
         name, *told = (key,) if isinstance(key, str) else key
         direction, nulls = [*map(str, told), *("ascending", "nulls_last")[len(told) :]]
-        return _ORDERS[direction, nulls](F.col(names[name]))
+        return _ORDERS[direction, nulls](comparable(name))
 
     return by_place.sortWithinPartitions(*(order(key) for key in keys))
 

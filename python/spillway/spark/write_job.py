@@ -18,7 +18,7 @@ from spillway import _native
 from spillway.errors import OptionError, SpillwayError, TableNotFoundError
 from spillway.spark.folder_storage import FolderStorage
 from spillway.spark.location import absolute, check_default
-from spillway.spark.schema import row_metadata
+from spillway.spark.schema import row_metadata, version_metadata
 from spillway.spark.settings import Settings
 from spillway.writer import WriterOptions
 
@@ -179,10 +179,7 @@ class Target:
                 if value is not None:
                     message = f'{name} needs a Delta table: pass table="delta", or leave it out'
                     raise OptionError(message, name)
-        if (app_id is None) != (app_version is None):
-            raise OptionError("app_id and app_version go together: give both or neither")
-        if run_id is not None and not run_id:
-            raise OptionError("run_id is empty: give the run a name, or leave it out", "run_id")
+        _check_transaction(app_id, app_version, run_id)
         return cls(
             path=location,
             schema=schema,
@@ -203,11 +200,24 @@ class Target:
         )
 
 
-def described(target: Target, schema: StructType) -> Target:
-    """Let the files of a folder have Spark's own schema of their rows; the log of a Delta table has it."""
-    if target.table == "delta":
-        return target
-    of_spark = row_metadata(schema, without=target.partition_by)
+def _check_transaction(app_id: str | None, app_version: int | None, run_id: str | None) -> None:
+    if (app_id is None) != (app_version is None):
+        raise OptionError("app_id and app_version go together: give both or neither")
+    if run_id is not None and app_id is not None:
+        message = "run_id and app_id are two names for the transaction of a write: leave one of them out"
+        raise OptionError(message, "run_id")
+    if run_id is not None and not run_id:
+        raise OptionError("run_id is empty: give the run a name, or leave it out", "run_id")
+
+
+def described(target: Target, schema: StructType | None) -> Target:
+    """Let the files tell Spark how their dates are counted, and its own schema of their rows.
+
+    The log of a Delta table has that schema, and rows that executors make have none.
+    """
+    of_spark = version_metadata()
+    if target.table != "delta" and schema is not None:
+        of_spark |= row_metadata(schema, without=target.partition_by)
     given = target.options.get("metadata") or {}
     return replace(target, options={**target.options, "metadata": {**of_spark, **given}})
 

@@ -8,7 +8,7 @@ use delta_commit::actions::{Action, Add, Metadata, Remove};
 use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::Predicate;
-use delta_commit::{MemberId, Operation, Transaction, Version, WaitLimit, path};
+use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit, path};
 
 use crate::clock::now;
 use crate::clustering;
@@ -205,8 +205,7 @@ impl Table {
         wait: &mut WaitLimit<'_>,
     ) -> Result<Version> {
         let shared = self.shared()?;
-        // Without removals no file of the table has to be known.
-        let snapshot = if removes.is_empty() {
+        let snapshot = if adds.is_empty() && removes.is_empty() {
             None
         } else {
             Some(self.snapshot_in_time(wait)?)
@@ -245,10 +244,13 @@ impl Table {
         transaction.unsynced = adds.iter().map(|add| add.path.clone()).collect();
         check_paths(&adds)?;
         check_adds(&adds, &head)?;
+        if let Some(snapshot) = &snapshot {
+            check_absent(&adds, removes, snapshot)?;
+        }
         row_ids::check_added(&head, &adds)?;
         constraints::check_nulls(&shared.storage, &head, &adds, &mut patient(wait))?;
         constraints::check_files(&shared.storage, &head, &adds, &mut patient(wait))?;
-        if let Some(snapshot) = snapshot {
+        if let Some(snapshot) = snapshot.filter(|_| !removes.is_empty()) {
             let files = self.files_at(&snapshot, transaction.read_version, removes)?;
             transaction.actions = removals(&files, data_change);
         }
@@ -366,6 +368,24 @@ fn check_paths(adds: &[Add]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses files that are in the table, under any spelling of their paths and with any deletion vector, unless they are
+/// removed: readers would find the rows of such a file twice, or those that its vector marks.
+fn check_absent(adds: &[Add], removes: &[String], snapshot: &Snapshot) -> Result<()> {
+    let leaving: BTreeSet<Cow<'_, str>> = removes.iter().map(|path| path::normal(path)).collect();
+    let is_there = |add: &&Add| {
+        let name = add.normal_path();
+        !leaving.contains(&name) && snapshot.contents.holds(&name)
+    };
+    match adds.iter().find(is_there) {
+        None => Ok(()),
+        Some(add) => Err(CommitError::DuplicateFile {
+            path: add.path.clone(),
+            version: None,
+        }
+        .into()),
+    }
 }
 
 /// Checks that every file has a value or null in each partition column and in no other, and statistics of the

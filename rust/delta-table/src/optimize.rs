@@ -515,7 +515,10 @@ impl PendingCompaction<'_> {
                 }
                 Err(TableError::Commit(CommitError::Conflict(conflict))) if conflict.kind.is_of_files() => {
                     let snapshot = self.table.snapshot_in_time(wait)?;
-                    if !self.rebase(&snapshot)? {
+                    let before = (self.head.version, self.files.bins.len());
+                    let is_same_table = self.rebase(&snapshot)?;
+                    // Where nothing has changed, the same transaction would meet the same conflict, without an end.
+                    if !is_same_table || before == (self.head.version, self.files.bins.len()) {
                         return Err(CommitError::Conflict(conflict).into());
                     }
                 }

@@ -70,6 +70,11 @@ impl Contents {
             .contains_key(&key(&add.path, add.deletion_vector.as_ref()))
     }
 
+    /// Returns true if the file of this name is in the table, under any spelling of its path.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        has_name(&self.files, name)
+    }
+
     /// Returns true if the file of this name is in the table, or was in a version of it, under any spelling of its
     /// path.
     pub(crate) fn knows(&self, name: &str) -> bool {

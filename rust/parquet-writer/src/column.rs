@@ -91,6 +91,9 @@ pub(crate) trait FieldEncoder: Send {
     /// Bytes of its chunks if they were closed now, compressed where a page is finished.
     fn encoded_bytes(&self) -> u64;
 
+    /// Bytes of the Bloom filters of its chunks if they were closed now.
+    fn filter_bytes(&self) -> u64;
+
     /// Closes its chunks one by one, so that the memory of each is free before the next is closed.
     fn close(self: Box<Self>, each: &mut dyn FnMut(EncodedChunk) -> Result<()>) -> Result<()>;
 }

@@ -720,7 +720,10 @@ impl OpenFile {
     fn size(&self) -> Size {
         Size {
             written: self.bytes_written() + self.pages.filter_bytes() as u64,
-            open: self.row_group.as_ref().map_or(0, RowGroupEncoder::encoded_bytes),
+            open: self
+                .row_group
+                .as_ref()
+                .map_or(0, |open| open.encoded_bytes() + open.filter_bytes()),
             rows: self.rows,
             row_groups: self.file.flushed_row_groups().len() + usize::from(self.row_group.is_some()),
         }

@@ -41,7 +41,7 @@ pub(crate) struct Dictionaries {
 struct LeafDictionaries {
     /// True if it was declared to be ordered and holds the values of all dictionaries in their order.
     ordered: bool,
-    /// The most values of its dictionary in any of them.
+    /// The most values of the dictionary that a reader makes of any of them.
     values: usize,
 }
 
@@ -170,12 +170,15 @@ impl Dictionaries {
 
     /// Takes the outcomes of the leaves of a closed row group.
     pub fn put_back(&mut self, mut closed: Vec<Closed>) {
+        // Readers make dictionaries also of the leaves that have none in the file.
+        for (leaf, closed) in self.leaves.iter_mut().zip(&closed) {
+            leaf.values = leaf.values.max(closed.distinct);
+        }
         for PreservedColumn { place, waiting } in &mut self.columns {
             let Some(closed) = closed.get_mut(place.leaf) else {
                 continue;
             };
             let (preserved, leaf) = (closed.preserved.take(), &mut self.leaves[place.leaf]);
-            leaf.values = leaf.values.max(closed.distinct);
             leaf.ordered &= preserved.as_ref().is_some_and(Preserved::is_whole);
             *waiting = preserved.filter(|_| leaf.ordered || self.held);
         }

@@ -304,6 +304,11 @@ impl RowGroupEncoder {
         self.encoders.iter().map(|encoder| encoder.encoded_bytes()).sum()
     }
 
+    /// Bytes of its Bloom filters if it were closed now, without rows that wait.
+    pub fn filter_bytes(&self) -> u64 {
+        self.encoders.iter().map(|encoder| encoder.filter_bytes()).sum()
+    }
+
     /// Encodes the rows that wait, closes the chunks and writes them to the file, one column after the other. Returns
     /// the outcome of each leaf.
     pub fn close(

@@ -222,7 +222,10 @@ class Staged:
         columns = [column_of(names, name, check.name) for name in check.columns]
         with self._read(files) as frame:
             keys = [F.col(quoted(name)).alias(f"k{place}") for place, name in enumerate(columns)]
-            filled = frame.select(*keys).dropna("any")
+            filled = frame.select(*keys)
+            # `dropna` would leave out NaN, too, of which all are equal here.
+            for name in filled.columns:
+                filled = filled.where(F.col(name).isNotNull())
             twice = filled.groupBy(*filled.columns).count().where("count > 1")
             total = twice.agg(F.sum("count"), F.count("count")).first()
             rows, values = (0, 0) if total is None else (total[0] or 0, total[1])

@@ -40,10 +40,15 @@ class RowCheck:
     is_corrupt: bool = False
 
     def failed(self, column: Column) -> Column:
-        """The condition of rows that fail the check; null for rows about which it says nothing."""
+        """The condition of rows that fail the check."""
         if self.is_corrupt:
             return column.isNotNull()
-        return column.isNull() if self.bounds is None else ~column.between(*self.bounds)
+        if self.bounds is None:
+            return column.isNull()
+        from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+        # Without ANSI mode, a value that does not compare with the bounds makes the comparison null.
+        return column.isNotNull() & ~F.coalesce(column.between(*self.bounds), F.lit(False))  # noqa: FBT003 - a literal
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ def not_null(column: str) -> RowCheck:
 def between(column: str, low: Any, high: Any) -> RowCheck:
     """Check that each value of a column lies between two bounds, inclusive.
 
-    A null passes, as in SQL; use `not_null` to refuse it. NaN is greater than any number, as in Spark.
+    A null passes, as in SQL; use `not_null` to refuse it. NaN is greater than any number, as in Spark. A
+    value that Spark cannot compare with the bounds fails, such as text beside numbers.
 
     Args:
         column: The column's name.
@@ -88,11 +94,19 @@ def between(column: str, low: Any, high: Any) -> RowCheck:
             column.
         high: The largest value.
 
+    Raises:
+        OptionError: A bound is None or NaN.
+
     Example:
         >>> spillway.spark.between("latency_ms", 0, 60_000).name
         'between(latency_ms, 0, 60000)'
     """
-    return RowCheck(f"between({column}, {low}, {high})", column, (low, high))
+    name = f"between({column}, {low}, {high})"
+    for bound in (low, high):
+        if bound is None or bound != bound:  # noqa: PLR0124 - NaN is
+            message = f"{name}: {bound} is no bound, since it compares with nothing: give a value"
+            raise OptionError(message, "between")
+    return RowCheck(name, column, (low, high))
 
 
 def unique(*columns: str, in_table: bool = False) -> Unique:

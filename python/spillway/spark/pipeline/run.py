@@ -306,6 +306,8 @@ class Run:
 
     def result(self) -> PipelineResult:
         """Run it, and return its result. The errors are those of `Pipeline.run`."""
+        from spillway.spark.pipeline.tasks import quarantine_schema
+
         pipeline = self._pipeline
         sink = pipeline.sink
         with self._staged("read", "plans its rows"):
@@ -317,6 +319,8 @@ class Run:
             for check in self._set_checks:
                 for name in check.columns:
                     column_of(rows.schema.names, name, check.name)
+            if pipeline.bad_rows == "quarantine" and rows.checks:
+                quarantine_schema(rows.schema, rows.corrupt)
             plan = sink.plan(self._session, rows.schema, rows.spark_schema, self._name)
         if rows.frame is not None and rows.frame.isStreaming:
             return run_stream(pipeline, self._session, rows.frame, self._watch)

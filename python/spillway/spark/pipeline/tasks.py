@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spillway.errors import SchemaError
 from spillway.spark.row_sums import RowSums, sums_of_batch
 from spillway.spark.write import attempt_number, partition_number
 
@@ -53,7 +54,14 @@ def quarantine_schema(schema: pa.Schema, corrupt: str | None = None) -> pa.Schem
     Args:
         schema: The schema of the rows that are written.
         corrupt: The name of the column of records that could not be parsed.
+
+    Raises:
+        SchemaError: The rows have a column with one of these names.
     """
+    reserved = {"_failed_checks", "_run_id", (corrupt or "_run_id").lower()}
+    if taken := next((name for name in schema.names if name.lower() in reserved), None):
+        message = f'the column {taken} has the name of one that bad_rows="quarantine" adds: rename it'
+        raise SchemaError(message, taken)
     record = [pa.field(corrupt, pa.string())] if corrupt else []
     names = pa.field("_failed_checks", pa.list_(pa.field("element", pa.string())))
     return pa.schema([*schema, *record, names, pa.field("_run_id", pa.string())])

@@ -583,6 +583,10 @@ impl<V: ValueEncoder> FieldEncoder for FlatEncoder<V> {
             + self.cuts.as_ref().map_or(0, Cuts::memory_bytes)
     }
 
+    fn filter_bytes(&self) -> u64 {
+        self.filter.as_ref().map_or(0, Filter::stored_bytes) as u64
+    }
+
     fn encoded_bytes(&self) -> u64 {
         let indexed = self.dictionary.as_ref();
         let dictionary = self.dictionary_page().map_or(0, |(page, _)| page.len());
@@ -624,7 +628,9 @@ impl<V: ValueEncoder> FieldEncoder for FlatEncoder<V> {
         let mut close = account.close(column, &values, page.is_some())?;
         let distinct = match page {
             Some((_, entries)) if has_indices_only => entries,
-            _ => valid,
+            // Readers add the plain values to all entries of the page.
+            Some((_, entries)) => entries + valid,
+            None => valid,
         };
         drop(values);
         let preserved = dictionary.and_then(DictionaryEncoder::into_preserved);

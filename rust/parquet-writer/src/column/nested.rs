@@ -143,6 +143,10 @@ impl FieldEncoder for NestedEncoder {
         self.leaves.iter().map(|leaf| leaf.tracked_bytes()).sum()
     }
 
+    fn filter_bytes(&self) -> u64 {
+        self.leaves.iter().map(|leaf| leaf.filter_bytes()).sum()
+    }
+
     fn encoded_bytes(&self) -> u64 {
         self.leaves.iter().map(|leaf| leaf.encoded_bytes()).sum()
     }

@@ -109,6 +109,12 @@ impl Filter {
         Ok(Some(Sbbf::from_bytes(&bytes)?))
     }
 
+    /// Bytes of the filter if it were closed now, without its header; an upper bound where it would be left out.
+    pub fn stored_bytes(&self) -> usize {
+        let distinct = self.many.as_ref().map_or(self.few.len(), |_| self.distinct);
+        size_for(distinct, self.plan.fpp)
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.few.capacity() * 9 + self.many.as_ref().map_or(0, BloomFilter::memory_bytes)
     }
