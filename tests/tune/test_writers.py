@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spillway.tune.writers import DICTIONARY, LIBRARYS_OWN, WRITERS, Choice, Codec, ColumnChoice
@@ -102,3 +103,18 @@ def test_any_choice_is_code_that_writes_the_rows(name, table, tmp_path_factory, 
     assert max(map(len, code.splitlines())) <= 100
     path = write(code, table, tmp_path_factory.mktemp("any") / "file.parquet")
     assert plain(pq.read_table(path)) == plain(table)
+
+
+@given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=12, unique=True))
+@example([f"column\tname\t{n}" for n in range(6)])
+@example(["a\rc", "a\u2028b"])
+@pytest.mark.parametrize("name", [name for name, writer in WRITERS.items() if writer.of_columns])
+def test_names_of_any_characters_are_literals_of_the_code(name, columns):
+    writer = WRITERS[name]
+    schema = pa.schema([(column, pa.int64()) for column in columns])
+    chosen = {
+        column: ColumnChoice(writer.of_columns[0], writer.encodings(pa.int64())[-1]) for column in columns
+    }
+    code = writer.code(schema, Choice(ZSTD, chosen))
+    literals = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
+    assert set(columns) <= literals

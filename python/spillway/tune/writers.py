@@ -341,7 +341,8 @@ def _block(start: str, items: list[str], end: str) -> str:
 
 def _quoted(text: object) -> str:
     """A literal, with double quotes where it is a plain text."""
-    return f'"{text}"' if isinstance(text, str) and not set(text) & set('"\\\n') else repr(text)
+    is_plain = isinstance(text, str) and text.isprintable() and not set(text) & {'"', "\\"}
+    return f'"{text}"' if is_plain else repr(text)
 
 
 def _list(names: list[str]) -> str:
