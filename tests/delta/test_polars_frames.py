@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,17 +238,15 @@ def test_a_condition_leaves_out_files(table: spillway.delta.Table, name: str) ->
 def test_a_frame_reads_the_columns_and_rows_that_a_query_needs(
     table: spillway.delta.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import spillway.delta._polars as module  # noqa: PLC0415 - what is watched
-
     scanned: list[list[str]] = []
-    real = module._scanned
+    real = spillway.delta.Table.scan
 
-    def noted(native: Any, columns: list[str], condition: str, version: int) -> object:
+    def noted(self: Any, columns: list[str], **more: Any) -> object:
         scanned.append(columns)
-        return real(native, columns, condition, version)
+        return real(self, columns, **more)
 
-    monkeypatch.setattr(module, "_scanned", noted)
     frame = table.to_polars()
+    monkeypatch.setattr(spillway.delta.Table, "scan", noted)
     assert frame.select("day").head(3).collect().height == 3
     assert frame.filter(pl.col("small") > 0).select("whole").collect().width == 1
     assert frame.select(pl.len()).collect().item() == ROWS - 4
@@ -255,6 +255,15 @@ def test_a_frame_reads_the_columns_and_rows_that_a_query_needs(
     assert set(scanned[1]) == {"small", "whole"}
     assert len(scanned[2]) == 1
     assert scanned[3] == SCHEMA.names
+
+
+def test_a_frame_is_read_in_another_process(table: spillway.delta.Table) -> None:
+    frame = table.to_polars().filter(pl.col("small") > 0)
+    program = "import polars, sys; print(polars.LazyFrame.deserialize(sys.stdin.buffer).collect().height)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=frame.serialize(), capture_output=True, check=False
+    )
+    assert int(done.stdout) == frame.collect().height, done.stderr
 
 
 def test_a_frame_stays_at_its_version(tmp_path: Path) -> None:

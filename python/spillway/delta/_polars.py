@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import polars as pl
@@ -17,7 +18,8 @@ from spillway.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spillway import _native
+    from spillway.delta.scan import Scan
+    from spillway.delta.table import Table
 
 __all__ = ["lazy_frame", "where_of"]
 
@@ -25,26 +27,36 @@ __all__ = ["lazy_frame", "where_of"]
 _FRAME_ROWS = 65_536
 
 
-def lazy_frame(table: _native.DeltaTable, version: int) -> pl.LazyFrame:
+def lazy_frame(table: Table, version: int) -> pl.LazyFrame:
     """Make a frame whose query decides which columns and files are read."""
-    rows: Any = table.scan(None, [], version)
-    empty = _frame(pa.schema(rows).empty_table())
-    schema = empty.schema
+    rows: Any = table.scan(version=version)
+    source = _Source(table, version, _frame(pa.schema(rows).empty_table()).schema)
+    return register_io_source(source, schema=source.schema, is_pure=True)
 
-    def read(
+
+@dataclass(frozen=True)
+class _Source:
+    """Reads a version for a query. It is pickled with a frame that goes to another process."""
+
+    table: Table
+    version: int
+    schema: pl.Schema
+
+    def __call__(
+        self,
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,  # noqa: ARG001 - a hint
+        batch_size: int | None,  # noqa: ARG002 - a hint
     ) -> Iterator[pl.DataFrame]:
-        wanted = list(schema) if with_columns is None else with_columns
+        wanted = list(self.schema) if with_columns is None else with_columns
         named = [] if predicate is None else predicate.meta.root_names()
         # A batch without columns has no rows for polars.
-        needed = list(dict.fromkeys([*wanted, *named])) or [next(iter(schema))]
+        needed = list(dict.fromkeys([*wanted, *named])) or [next(iter(self.schema))]
         # `n_rows` counts rows before the predicate, so the scan must not filter.
-        condition = "" if predicate is None or n_rows is not None else where_of(predicate, schema)
+        condition = "" if predicate is None or n_rows is not None else where_of(predicate, self.schema)
         left = n_rows
-        for frame in _frames(_scanned(table, needed, condition, version)):
+        for frame in _frames(self._scanned(needed, condition)):
             first = frame if left is None else frame.head(left)
             # The condition may let more rows through than the predicate.
             kept = first if predicate is None else first.filter(predicate)
@@ -54,15 +66,12 @@ def lazy_frame(table: _native.DeltaTable, version: int) -> pl.LazyFrame:
                 if not left:
                     return
 
-    return register_io_source(read, schema=schema, is_pure=True)
-
-
-def _scanned(table: _native.DeltaTable, columns: list[str], condition: str, version: int) -> object:
-    try:
-        return table.scan(columns, condition or [], version)
-    except OptionError:
-        # A scan does not compare some columns, such as those of type char(n): polars filters alone.
-        return table.scan(columns, [], version)
+    def _scanned(self, columns: list[str], condition: str) -> Scan:
+        try:
+            return self.table.scan(columns, where=condition or [], version=self.version)
+        except OptionError:
+            # A scan does not compare some columns, such as those of type char(n): polars filters alone.
+            return self.table.scan(columns, version=self.version)
 
 
 def _frames(rows: Any) -> Iterator[pl.DataFrame]:

@@ -266,7 +266,7 @@ class Table:
             from spillway.delta._polars import lazy_frame  # noqa: PLC0415 - loaded only if asked for
         except ImportError as error:
             raise MissingExtraError("polars", "bench", "make a LazyFrame") from error
-        return lazy_frame(self._native, self.version if number is None else number)
+        return lazy_frame(self, self.version if number is None else number)
 
     @checks_arguments
     def to_pyarrow_dataset(
