@@ -273,3 +273,23 @@ def test_a_file_is_added_once_whatever_its_path_or_its_deletion_vector(tmp_path:
     assert deltalake.DeltaTable(tmp_path / "t").version() == table.version
     table.optimize()
     assert pa.table(table.scan()).num_rows == 9
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        {"numRecords": "1"},
+        {"numRecords": True},
+        {"numRecords": -1},
+        {"numRecords": 1, "nullCount": {"n": "0"}},
+    ],
+)
+def test_counts_that_are_none_are_refused(tmp_path: Path, stats: dict[str, Any]) -> None:
+    """delta-rs reads nothing of a table that has such statistics in a checkpoint."""
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "x.parquet")
+    table = spillway.delta.create(tmp_path, pa.schema({"n": pa.int64()}))
+    size = (tmp_path / "x.parquet").stat().st_size
+    with pytest.raises(OptionError, match="the wrong form"):
+        table.commit(adds=[AddFile("x.parquet", size, stats=stats)])
+    table.commit(adds=[AddFile("x.parquet", size, stats={"numRecords": 1, "nullCount": {"n": 0}})])
+    assert pa.table(table.scan()).num_rows == 1

@@ -335,6 +335,15 @@ def test_durations_of_other_units_are_refused_since_parquet_has_no_unit(
     pq.write_table(pa.table({"d": pa.array([[1] if nested else 1], bare)}), files[0])
     with pytest.raises(spillway.SchemaError, match=r"Duration\(s\), and Int64 in .*integers\.parquet"):
         spillway.rewrite(files, tmp_path / "out.parquet")
+    # So does a file that stores no Arrow schema.
+    pq.write_table(pq.read_table(files[1]), files[0], store_schema=False)
+    for joined, words in (
+        (files[:2], r"Duration\(s\), and Int64"),
+        (files[1::-1], r"Int64, and Duration\(s\)"),
+    ):
+        with pytest.raises(spillway.SchemaError, match=words):
+            spillway.rewrite(joined, tmp_path / "out.parquet")
+    assert spillway.rewrite([files[0], files[0]], tmp_path / "out.parquet").rows == 2
     del files[0]
     assert spillway.rewrite([files[0], files[0]], tmp_path / "out.parquet").rows == 2
     assert pq.read_schema(tmp_path / "out.parquet") == pq.read_schema(files[0])

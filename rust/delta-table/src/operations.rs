@@ -9,6 +9,7 @@ use delta_commit::clustering::without_statistics;
 use delta_commit::log::BEFORE_FIRST;
 use delta_commit::predicate::Predicate;
 use delta_commit::{CommitError, MemberId, Operation, Transaction, Version, WaitLimit, path};
+use serde_json::Value;
 
 use crate::clock::now;
 use crate::clustering;
@@ -370,6 +371,36 @@ fn check_paths(adds: &[Add]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses statistics that other readers cannot parse, such as a `numRecords` that is a text: they read none of the table.
+fn check_counts(add: &Add) -> Result<()> {
+    fn is_count(value: &Value) -> bool {
+        match value {
+            Value::Object(nested) => nested.values().all(is_count),
+            Value::Null => true,
+            number => number.as_i64().is_some_and(|count| count >= 0),
+        }
+    }
+    let Some(text) = &add.stats else { return Ok(()) };
+    let stats: Value = serde_json::from_str(text).unwrap_or(Value::Bool(false));
+    let strange = match &stats {
+        Value::Object(sections) => ["numRecords", "nullCount"]
+            .into_iter()
+            .find(|name| sections.get(*name).is_some_and(|value| !is_count(value))),
+        _ => Some("stats"),
+    };
+    match strange {
+        None => Ok(()),
+        Some(name) => Err(TableError::option(
+            "adds",
+            format!(
+                "the file {:?} has statistics whose {name} has the wrong form: numRecords is a number of rows, and \
+                 nullCount has one for each column",
+                add.path
+            ),
+        )),
+    }
+}
+
 /// Refuses files that are in the table, under any spelling of their paths and with any deletion vector, unless they are
 /// removed: readers would find the rows of such a file twice, or those that its vector marks.
 fn check_absent(adds: &[Add], removes: &[String], snapshot: &Snapshot) -> Result<()> {
@@ -423,6 +454,7 @@ fn check_adds(adds: &[Add], head: &TableHead) -> Result<()> {
                 ),
             ));
         }
+        check_counts(add)?;
         if let Some((_, column)) = without_statistics([add], &clustering) {
             return Err(TableError::option(
                 "adds",

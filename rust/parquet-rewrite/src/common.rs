@@ -28,8 +28,8 @@ pub(crate) struct Common {
     pairs: Vec<ThriftStruct>,
     /// The different Arrow schemas that files store; none where a file stores none.
     stored: Option<BTreeSet<String>>,
-    /// The first Arrow schema that a file stores, and the file.
-    first_stored: Option<(PathBuf, String)>,
+    /// The Arrow schema that the first file stores.
+    first_stored: Option<String>,
     /// The one that is so of all files, once it is needed.
     arrow: OnceCell<Option<String>>,
     /// The different writers.
@@ -54,7 +54,7 @@ impl Common {
             version: facts.version,
             schema: schema.ok_or_else(|| RewriteError::damaged(path, "it has no schema"))?,
             pairs: facts.pairs,
-            first_stored: facts.stored.clone().map(|stored| (path.to_owned(), stored)),
+            first_stored: facts.stored.clone(),
             stored: facts.stored.map(|stored| BTreeSet::from([stored])),
             arrow: OnceCell::new(),
             creators: BTreeSet::from([facts.creator]),
@@ -159,12 +159,9 @@ impl Common {
         }
     }
 
-    /// Refuses a file whose durations have another unit than in the first file with a stored schema.
-    fn check_durations(&mut self, path: &Path, stored: Option<&str>) -> Result<()> {
-        let Some(stored) = stored else { return Ok(()) };
-        let (first, before) = self
-            .first_stored
-            .get_or_insert_with(|| (path.to_owned(), stored.to_owned()));
+    /// Refuses a file whose durations have another unit than in the first file, or none.
+    fn check_durations(&self, path: &Path, stored: Option<&str>) -> Result<()> {
+        let before = self.first_stored.as_deref();
         if before == stored {
             return Ok(());
         }
@@ -177,7 +174,7 @@ impl Common {
                 "{}: column {column:?} is {found}, and {expected} in {}: Parquet holds both as numbers without a unit, \
                  which are copied as they are; to join them, write the rows again",
                 path.display(),
-                first.display()
+                self.first.display()
             ),
         )
         .into())

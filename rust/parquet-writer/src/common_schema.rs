@@ -58,9 +58,9 @@ pub fn common_schema(stored: &[&str], parquet: &SchemaDescriptor) -> Option<Stri
 }
 
 /// The first column that holds durations in one stored schema and another type in the other, with both types. Parquet
-/// has no type for durations: only the stored schema has their unit.
+/// has no type for durations: only the stored schema has their unit, and a file without one holds integers.
 #[must_use]
-pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, DataType)> {
+pub fn other_durations(one: Option<&str>, other: Option<&str>) -> Option<(String, DataType, DataType)> {
     fn among(ours: &Fields, theirs: &Fields, path: &str) -> Option<(String, DataType, DataType)> {
         ours.iter().zip(theirs).find_map(|(ours, theirs)| {
             let path = match path {
@@ -75,8 +75,29 @@ pub fn other_durations(one: &str, other: &str) -> Option<(String, DataType, Data
             }
         })
     }
-    let (one, other) = (decoded(one)?, decoded(other)?);
-    among(one.fields(), other.fields(), "")
+    let fields = |stored: &str| Some(decoded(stored)?.fields);
+    let (one, other) = match (one, other) {
+        (None, None) => return None,
+        (Some(one), Some(other)) => (fields(one)?, fields(other)?),
+        (Some(one), None) => (fields(one)?, without_durations(&fields(one)?)),
+        (None, Some(other)) => (without_durations(&fields(other)?), fields(other)?),
+    };
+    among(&one, &other, "")
+}
+
+/// The fields as they are read of a file that stores no Arrow schema, as far as durations go.
+fn without_durations(fields: &Fields) -> Fields {
+    fn as_integers(field: &FieldRef) -> FieldRef {
+        let data_type = match field.data_type() {
+            DataType::Duration(_) => DataType::Int64,
+            nested => match with_fields(nested, &mut as_integers) {
+                Some(nested) => nested,
+                None => return Arc::clone(field),
+            },
+        };
+        Arc::new(Field::clone(field).with_data_type(data_type))
+    }
+    fields.iter().map(as_integers).collect()
 }
 
 /// The fields of a nested type.
