@@ -330,8 +330,16 @@ async def _in_thread(call: Callable[[], _Result]) -> _Result:
     A cancelled task waits for the end of the call: until then the call may use the arguments of the task, and
     its outcome is not known.
     """
+
+    def finished() -> _Result:
+        try:
+            return call()
+        except StopIteration as error:
+            # A future takes none, and would never be done.
+            raise RuntimeError(f"a callback raised {error!r}") from error
+
     context = contextvars.copy_context()
-    done = asyncio.get_running_loop().run_in_executor(None, partial(context.run, call))
+    done = asyncio.get_running_loop().run_in_executor(None, partial(context.run, finished))
     cancelled = None
     while not done.done():
         try:

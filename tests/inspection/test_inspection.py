@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import uuid
 from dataclasses import replace
 from decimal import Decimal
@@ -456,3 +457,9 @@ def test_a_damaged_footer_is_reported_or_refused_and_nothing_else(
 def test_inspection_is_public() -> None:
     assert spillway.inspect_file is inspect_file
     assert spillway.FileReport is FileReport
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        spillway.inspect_file(tmp_path / "pipe")

@@ -913,3 +913,45 @@ def test_hexadecimal_text_of_csv_is_no_integer(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"id": "int8", "n": "int64"}')
     said = refused(tmp_path / "rows.csv", "--schema", tmp_path / "schema.json", tmp_path / "other.parquet")
     assert "column id is int8, and has the text 0xFF" in said
+
+
+@pytest.mark.parametrize(("suffix", "line"), [("csv", "id\n{}\n"), ("ndjson", '{{"id": {}}}\n')])
+def test_names_of_folders_that_are_declared_as_text_keep_their_zeros(
+    tmp_path: Path, suffix: str, line: str
+) -> None:
+    for number, name in enumerate(("01234", "90210")):
+        (tmp_path / "in" / f"zip={name}").mkdir(parents=True)
+        (tmp_path / "in" / f"zip={name}" / f"a.{suffix}").write_text(line.format(number))
+    (tmp_path / "schema.json").write_text('{"id": "int64", "zip": "string"}')
+    found = written("--schema", tmp_path / "schema.json", "--", tmp_path / "in", tmp_path / "out.parquet")
+    assert found["zip"].to_pylist() == ["01234", "90210"]
+
+
+@pytest.mark.parametrize(
+    "content", ["PARENT_ID,NAME\n1,a\n", "PARE\n1\n", "PAR1,x\n1,2\n", "ARROW1,x\n1,2\n"]
+)
+def test_a_header_that_begins_as_another_format_is_that_of_csv(tmp_path: Path, content: str) -> None:
+    (tmp_path / "in.csv").write_text(content)
+    assert written(tmp_path / "in.csv", tmp_path / "out.parquet").num_rows == 1
+    assert written("--format", "csv", "-", tmp_path / "piped.parquet", stdin=content.encode()).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string_view(), pa.list_(pa.int64()), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_a_type_that_csv_is_not_read_as_is_refused_with_its_column(tmp_path: Path, kind: pa.DataType) -> None:
+    """Before Arrow reads ahead: its thread may wait for itself when such a reader ends."""
+    (tmp_path / "in.csv").write_text("a\nabc\n")
+    with pa.OSFile(str(tmp_path / "schema.arrow"), "wb") as file:
+        pa.ipc.new_file(file, pa.schema({"a": kind})).close()
+    words = refused(tmp_path / "in.csv", tmp_path / "out.parquet", "--schema", tmp_path / "schema.arrow")
+    assert "column a is declared as" in words
+
+
+def test_lines_that_are_not_converted_to_a_declared_type_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.ndjson").write_text('{"p": 1, "a": 5}\n')
+    schema = pa.schema({"p": pa.int32(), "a": pa.dictionary(pa.int8(), pa.int32())})
+    with pa.OSFile(str(tmp_path / "schema.arrow"), "wb") as file:
+        pa.ipc.new_file(file, schema).close()
+    given = ("--schema", tmp_path / "schema.arrow", "--partition-by", "p")
+    assert "rows are not converted to" in refused(tmp_path / "in.ndjson", tmp_path / "out", *given)

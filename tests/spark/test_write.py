@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLES = ("parquet", "delta")
+SCHEMA = pa.schema({"id": pa.int64()})
 needs_collations = pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:1])) < (4,), reason="Spark 3.5 has no collations"
 )
@@ -350,4 +351,4 @@ def test_collated_columns_are_sorted_by_their_bytes(spark: SparkSession, tmp_pat
 def test_a_write_has_one_name_for_its_transaction(tmp_path: Path) -> None:
     named: dict[str, Any] = {"run_id": "monday", "app_id": "a", "app_version": 7}
     with pytest.raises(OptionError, match="run_id and app_id"):
-        Target.of(str(tmp_path / "to"), pa.schema({"id": pa.int64()}), table="delta", **named)
+        Target.of(str(tmp_path / "to"), SCHEMA, table="delta", overwrite=False, options={}, **named)

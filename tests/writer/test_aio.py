@@ -448,3 +448,23 @@ def test_an_append_commits_once_and_tells_its_version(tmp_path: Path) -> None:
 
     asyncio.run(run())
     assert table.version == 1
+
+
+def test_an_iterator_that_ends_in_a_callback_is_an_error_and_no_end(tmp_path: Path) -> None:
+    """A future takes no StopIteration: the writer would wait for ever, and not be cancelled."""
+
+    class Chunks:
+        def read(self, _: int = -1) -> bytes:
+            return next(iter(()))
+
+    async def write() -> None:
+        async with spillway.AsyncParquetWriter(tmp_path / "f.parquet", SCHEMA) as writer:
+            await writer.write_ndjson(Chunks())
+
+    async def within_patience() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await write()
+
+    with pytest.raises(RuntimeError, match="a callback raised StopIteration"):
+        asyncio.run(within_patience())
+    assert list(tmp_path.iterdir()) == []

@@ -20,6 +20,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 import spillway
+from spillway.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -354,3 +355,19 @@ def test_a_file_that_does_not_block_and_takes_nothing_is_an_error() -> None:
         pytest.raises(OSError, match="takes no more bytes now"),
     ):
         spillway.write_parquet(rows, raw, compression="uncompressed")
+
+
+def test_a_writer_that_is_dropped_beside_an_exception_keeps_it_and_leaves_nothing() -> None:
+    """An object may be dropped while an exception is on its way, which calls of Python would lose."""
+    system = MemoryFileSystem()
+    schema = pa.schema({"id": pa.int64()})
+    budget = spillway.MemoryBudget("8MB", writers=2)
+    with pytest.raises(ZeroDivisionError):
+        [spillway.ParquetWriter("/dropped/a.parquet", schema, filesystem=system), 1 / 0]
+    with pytest.raises(OptionError, match="2 files at a time"):
+        [
+            spillway.ParquetWriter(f"/dropped/{n}.parquet", schema, filesystem=system, memory_limit=budget)
+            for n in range(3)
+        ]
+    assert budget.open_writers == 0
+    assert not system.exists("/dropped") or system.ls("/dropped") == []

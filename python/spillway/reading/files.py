@@ -300,9 +300,12 @@ def _decompressed(file: Any, compression: str) -> pa.NativeFile:
 
 
 def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
-    if head.startswith(b"PARE"):
+    # The first name of CSV may be PARENT_ID: behind the mark of a format come bytes that are no text.
+    is_text = re.fullmatch(rb"[\t\r\n -~]{6,}", head[:64]) is not None
+    if head.startswith(b"PARE") and not is_text:
         raise OptionError(f"{path} is an encrypted Parquet file; decrypt it first")
-    by_content = next((kind for magic, kind in _BY_MAGIC.items() if head.startswith(magic)), None)
+    marked = (kind for magic, kind in _BY_MAGIC.items() if head.startswith(magic) and not is_text)
+    by_content = next(marked, None)
     by_suffix = _BY_SUFFIX.get(suffix)
     if by_content is not None:
         return by_content
@@ -568,6 +571,25 @@ def _has_one_column(head: bytes, delimiter: str) -> bool:
     return re.match(one, head) is not None
 
 
+def _refuse_types(path: Path, types: dict[str, pa.DataType]) -> None:
+    """Refuse types that Arrow reads no CSV as.
+
+    Its streaming reader tells so while it reads ahead, and may then wait for itself for ever.
+    """
+    for name, kind in types.items():
+        try:
+            pa.csv.read_csv(
+                io.BytesIO(b"a\n1\n"),
+                read_options=pa.csv.ReadOptions(use_threads=False),
+                convert_options=pa.csv.ConvertOptions(column_types={"a": kind}),
+            )
+        except pa.ArrowNotImplementedError as error:
+            message = f"{path}: column {name} is declared as {kind}, which CSV cannot be read as"
+            raise SchemaError(message, name) from error
+        except pa.ArrowInvalid:
+            pass  # the text is none of this type
+
+
 def _csv_reader(
     opened: _Opened, types: dict[str, pa.DataType], skipped: deque[int] | None = None
 ) -> Callable[[pa.NativeFile], Any]:
@@ -584,6 +606,7 @@ def _csv_reader(
             skipped.append(row.number)
         return opened.skip(row)
 
+    _refuse_types(opened.path, types)
     nulls: dict[str, Any] = {"null_values": [""]} if opened.text.is_exact else {}
     return partial(
         pa.csv.open_csv,

@@ -221,7 +221,7 @@ def open_files(
         OptionError: A column has types in two files that do not go together.
         SchemaError: An integer would be rounded; also raised by the iterator of batches.
     """
-    keys, values = partitions(files)
+    keys, values = partitions(files, schema)
     opened = partial(open_rows, text=source.text, block_bytes=block_bytes)
     if len(files.paths) == 1 and not keys:
         with opened(files.paths[0], schema=schema, on_bad_row=on_bad_row) as stream:
@@ -246,22 +246,38 @@ def open_files(
         yield RowStream(source.path, whole, batches, rows)
 
 
-def partitions(files: Files) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
-    """The columns that occur only in the names of folders, and their values for each file."""
+def partitions(
+    files: Files, declared: pa.Schema | None = None
+) -> tuple[list[pa.Field[Any]], dict[Path, dict[str, Any]]]:
+    """The columns that occur only in the names of folders, and their values for each file.
+
+    Types are inferred from all names. A column that is declared as text keeps its names as they are, with the
+    leading zeros that an integer has not.
+    """
     if files.base is None or not any("=" in str(path.absolute().parent) for path in files.paths):
         return [], {}
     from pyarrow import dataset as of_arrow  # noqa: PLC0415 - it imports pandas
 
     dataset: Any = of_arrow  # its stubs are of an older version
     names = {path: str(path.absolute()) for path in files.paths}
-    options = dataset.FileSystemFactoryOptions(
-        partition_base_dir=str(files.base.absolute()), partitioning=dataset.HivePartitioning.discover()
-    )
-    # Of the files only the names are looked at, whatever their format.
-    factory = dataset.FileSystemDatasetFactory(
-        pa.fs.LocalFileSystem(), list(dict.fromkeys(names.values())), dataset.ParquetFileFormat(), options
-    )
+
+    def factory_of(schema: pa.Schema | None) -> Any:
+        options = dataset.FileSystemFactoryOptions(
+            partition_base_dir=str(files.base and files.base.absolute()),
+            partitioning=dataset.HivePartitioning.discover(schema=schema),
+        )
+        # Of the files only the names are looked at, whatever their format.
+        return dataset.FileSystemDatasetFactory(
+            pa.fs.LocalFileSystem(), list(dict.fromkeys(names.values())), dataset.ParquetFileFormat(), options
+        )
+
+    factory = factory_of(None)
     schema = factory.inspect(fragments=0)
+    as_text = [each.name for each in declared or () if each.name in schema.names and _is_text(each.type)]
+    if as_text:
+        fields = [each.with_type(pa.string()) if each.name in as_text else each for each in schema]
+        schema = pa.schema(fields)
+        factory = factory_of(schema)
     fragments = factory.finish(schema).get_fragments()
     values = {each.path: dataset.get_partition_keys(each.partition_expression) for each in fragments}
     return list(schema), {path: values[name] for path, name in names.items()}
@@ -356,6 +372,12 @@ def of_folder(value: Any, each: pa.Field[Any], rows: int) -> pa.Array[Any]:
         pa.nulls(rows, each.type) if value is None else pa.repeat(_as_type(value, each), rows)
     )
     return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    held: Any = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(held) for test in tests)
 
 
 def _as_type(value: Any, each: pa.Field[Any]) -> Any:

@@ -245,7 +245,7 @@ def _lines(job: Job, found: Found) -> Rows:
             raise CorruptFileError(f"{reading.name} holds no line")
         schema = inferred_of(sample, reading.name)
         parts = chain(_emptied(sample), parts)
-    keys, values = ([], {}) if found.files is None else partitions(found.files)
+    keys, values = ([], {}) if found.files is None else partitions(found.files, schema)
     lacking = [key for key in keys if key.name not in schema.names]
     return Rows(
         pa.schema([*schema, *lacking]),

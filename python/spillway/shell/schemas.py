@@ -172,7 +172,7 @@ def _unrounded(kind: pa.DataType, path: str, found: dict[str, list[Any]], name: 
     if least < 0 or most >= 1 << 64:
         raise SchemaError(
             f"{name}: {path} has integers from {least} to {most}, which no integer type can hold: "
-            f"declare it with --schema FILE as decimal(38, 0), or double, which rounds them",
+            f"declare it with --schema FILE as decimal(38, 0)",
             path,
         )
     return pa.uint64()
@@ -372,4 +372,7 @@ def batches_of(piece: Slice, schema: pa.Schema, bad: BadLines) -> Iterator[pa.Re
     source: Any = pa.py_buffer(file.getbuffer())
     for batch in pq.ParquetFile(pa.BufferReader(source)).iter_batches(use_threads=False):
         # Parquet has no seconds, for one.
-        yield batch if batch.schema.equals(schema) else batch.cast(schema)
+        try:
+            yield batch if batch.schema.equals(schema) else batch.cast(schema)
+        except pa.ArrowNotImplementedError as error:
+            raise OptionError(f"--schema has a type that rows are not converted to: {error}") from error

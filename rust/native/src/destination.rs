@@ -6,6 +6,7 @@ use parquet_writer::sink::Sink;
 use pyo3::prelude::*;
 
 use crate::file_object::FileObject;
+use crate::turn::keeping_raised;
 
 /// The file, and the object that completes or discards it.
 pub(crate) struct Destination {
@@ -58,9 +59,11 @@ impl Sink for Destination {
         self.done = true;
         // At the interpreter's end there is nobody left to call.
         let _ = Python::try_attach(|py| {
-            if let Err(error) = self.object.call_method0(py, "discard") {
-                error.write_unraisable(py, Some(self.object.bind(py)));
-            }
+            keeping_raised(py, || {
+                if let Err(error) = self.object.call_method0(py, "discard") {
+                    error.write_unraisable(py, Some(self.object.bind(py)));
+                }
+            });
         });
     }
 }

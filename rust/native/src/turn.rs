@@ -41,7 +41,7 @@ impl Takes for FileWriter {
 }
 
 /// A writer that any thread may use, one at a time.
-pub(crate) struct Turns<T> {
+pub(crate) struct Turns<T: Takes> {
     writer: Mutex<T>,
     /// The thread whose turn it is, by the address of something it owns; 0 for none.
     turn: AtomicUsize,
@@ -111,6 +111,32 @@ impl<T: Takes> Turns<T> {
             })
         })
     }
+}
+
+impl<T: Takes> Drop for Turns<T> {
+    /// Removes what was written without the GIL, since a store takes its time.
+    fn drop(&mut self) {
+        if self.closed() {
+            return;
+        }
+        let _ = Python::try_attach(|py| {
+            keeping_raised(py, || {
+                if let Err(error) = self.abort(py) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        });
+    }
+}
+
+/// Calls Python from a drop. An object may be dropped while an exception is on its way, which a call would lose.
+pub(crate) fn keeping_raised<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
+    let raised = PyErr::take(py);
+    let done = call();
+    if let Some(raised) = raised {
+        raised.restore(py);
+    }
+    done
 }
 
 /// Gives the free memory of the heap back to the system.

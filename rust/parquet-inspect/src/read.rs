@@ -1,7 +1,7 @@
 //! From a file to its report.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use parquet::basic::{PageType, Type};
@@ -46,6 +46,12 @@ pub enum Depth {
 ///
 /// [`InspectError::Io`] if the file cannot be read; the others if it is not a whole Parquet file with a plain footer.
 pub fn inspect(path: &Path, depth: Depth) -> Result<FileReport, InspectError> {
+    // To open a pipe waits for its writer.
+    let kind = path.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        let message = format!("{} is no regular file: copy it into one first", path.display());
+        return Err(io::Error::other(message).into());
+    }
     let mut file = File::open(path)?;
     let bytes = file.metadata()?.len();
     let footer_bytes = check_ends(&mut file, bytes)?;

@@ -76,15 +76,6 @@ impl TakesRows for RowCall<'_> {
     }
 }
 
-impl Drop for DeltaAppend {
-    /// Removes written files without the GIL, since a store takes its time.
-    fn drop(&mut self) {
-        if !self.append.closed() {
-            let _ = Python::try_attach(|py| self.append.abort(py));
-        }
-    }
-}
-
 #[pymethods]
 impl DeltaAppend {
     /// Writes all batches of a `RowSource`, or of an object with the Arrow `PyCapsule` interface.

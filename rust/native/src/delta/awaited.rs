@@ -12,6 +12,7 @@ use delta_commit::{Version, WaitLimit};
 use delta_table::{AnswerCallback, CommitAnswer, CommitStep, CommitWait, TableError};
 use parquet_writer::WriteError;
 use per_process::PerProcess;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -125,6 +126,12 @@ impl Awaited {
     pub fn begin(self: Arc<Self>) -> Result<AwaitedCommit, Failure> {
         let desk = DESK.get_or_init(Desk::default);
         let mut line = lock(&desk.line);
+        if line.is_closed {
+            // Nobody would be told of its end.
+            let ending =
+                "the interpreter is ending, and no event loop is told of commits any more: use commit()";
+            return Err(PyRuntimeError::new_err(ending).into());
+        }
         line.under_way += 1;
         if let Err(source) = desk.put(&mut line, (Arc::clone(&self), None)) {
             line.under_way -= 1;
