@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -275,6 +275,50 @@ def test_control_c_while_an_upload_begins_aborts_it(
     assert any(request.is_abort for request in proxy.seen)
     assert bucket.keys() == []
     assert bucket.uploads() == []
+
+
+@pytest.mark.parametrize("kind", ["file", "dataset"])
+def test_a_dropped_writer_stops_no_other_thread_and_keeps_control_c(
+    bucket: Bucket, large: pa.Table, faulty: Callable[[Fault], Proxy], kind: str
+) -> None:
+    """A drop raises nothing: Ctrl-C, which comes while the store takes its time, is raised after it."""
+    beats: list[float] = []
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(0.01):
+            beats.append(time.monotonic())
+
+    def interrupt(request: Request) -> None:
+        if request.is_abort:
+            os.kill(os.getpid(), signal.SIGINT)
+            # Longer than an interpreter that goes on waits for a thread.
+            time.sleep(2)
+
+    proxy = faulty(interrupt)
+    given: dict[str, Any] = {"storage_options": options(bucket, proxy.port), **PARTS}
+    held: list[Any] = [
+        spillway.ParquetWriter(bucket.url("a.parquet"), large.schema, **given)
+        if kind == "file"
+        else spillway.DatasetWriter(bucket.url("a"), large.schema, mode="append", **given)
+    ]
+    held[0].write(large)
+
+    def drop() -> None:
+        held.clear()
+        for _ in range(100):
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            drop()
+    finally:
+        ended.set()
+        thread.join()
+    assert max(after - before for before, after in itertools.pairwise(beats)) < 1.5
+    assert any(request.is_abort for request in proxy.seen)
 
 
 def test_a_killed_writer_leaves_no_object(bucket: Bucket) -> None:
