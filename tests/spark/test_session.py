@@ -210,7 +210,9 @@ def test_an_interrupt_while_spark_starts_leaves_no_jvm(
         program.send_signal(asked)
         _, said = program.communicate(timeout=90)
     assert "KeyboardInterrupt" in said
-    left = [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    # A process that was killed takes a moment to end.
+    _, late = psutil.wait_procs(started, timeout=10)
+    left = [each for each in late if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     for each in left:
         each.kill()
     assert not left

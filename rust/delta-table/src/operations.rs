@@ -371,8 +371,8 @@ fn check_paths(adds: &[Add]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses statistics that other readers cannot parse, such as a `numRecords` that is a text: they would read nothing of
-/// the table.
+/// Refuses statistics that other readers cannot parse, such as a `numRecords` that is a text: they would read nothing
+/// of the table.
 fn check_counts(add: &Add) -> Result<()> {
     fn is_count(value: &Value) -> bool {
         match value {
