@@ -292,8 +292,8 @@ def test_a_dropped_writer_stops_no_other_thread_and_keeps_control_c(
     def interrupt(request: Request) -> None:
         if request.is_abort:
             os.kill(os.getpid(), signal.SIGINT)
-            # Longer than an interpreter that goes on waits for a thread.
-            time.sleep(2)
+            # Longer than a busy machine keeps a thread waiting.
+            time.sleep(4)
 
     proxy = faulty(interrupt)
     given: dict[str, Any] = {"storage_options": options(bucket, proxy.port), **PARTS}
@@ -317,7 +317,7 @@ def test_a_dropped_writer_stops_no_other_thread_and_keeps_control_c(
     finally:
         ended.set()
         thread.join()
-    assert max(after - before for before, after in itertools.pairwise(beats)) < 1.5
+    assert max(after - before for before, after in itertools.pairwise(beats)) < 3
     assert any(request.is_abort for request in proxy.seen)
 
 
