@@ -300,7 +300,7 @@ def _decompressed(file: Any, compression: str) -> pa.NativeFile:
 
 
 def _kind(path: Path, suffix: str, head: bytes, text: TextOptions) -> str:
-    # The first name of CSV may be PARENT_ID: behind the mark of a format come bytes that are no text.
+    # A CSV header may begin with PARE or PAR1. In a binary format, the bytes after the magic are not text.
     is_text = re.fullmatch(rb"[\t\r\n -~]{6,}", head[:64]) is not None
     if head.startswith(b"PARE") and not is_text:
         raise OptionError(f"{path} is an encrypted Parquet file; decrypt it first")
@@ -572,9 +572,9 @@ def _has_one_column(head: bytes, delimiter: str) -> bool:
 
 
 def _refuse_types(path: Path, types: dict[str, pa.DataType]) -> None:
-    """Refuse types that Arrow reads no CSV as.
+    """Refuse types that Arrow's CSV reader does not support.
 
-    Its streaming reader tells so while it reads ahead, and may then wait for itself for ever.
+    Its streaming reader would fail while it reads ahead, and can then deadlock.
     """
     for name, kind in types.items():
         try:
@@ -587,7 +587,7 @@ def _refuse_types(path: Path, types: dict[str, pa.DataType]) -> None:
             message = f"{path}: column {name} is declared as {kind}, which CSV cannot be read as"
             raise SchemaError(message, name) from error
         except pa.ArrowInvalid:
-            pass  # the text is none of this type
+            pass  # the type is supported; the sample text is not valid for it
 
 
 def _csv_reader(

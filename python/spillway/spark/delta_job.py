@@ -369,7 +369,7 @@ class DeltaJob(Job):
 def nullable(schema: pa.Schema) -> pa.Schema:
     """The schema without fields that refuse nulls, as Delta does: engines disagree about who checks them.
 
-    That a literal or a range has no nulls is nothing that a table has to keep.
+    Spark infers non-nullable types from literals and ranges; a table should not inherit them.
     """
     return pa.schema([_nullable(field) for field in schema])
 

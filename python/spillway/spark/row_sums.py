@@ -152,7 +152,7 @@ def _comparable(column: Column, kind: DataType) -> Column:
 
 
 def _plain(kind: DataType) -> DataType:
-    """The type without collations and user-defined types; the same object where there are none."""
+    """Strip collations and unwrap user-defined types. A type without either is returned as is."""
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType, UserDefinedType
 
     if isinstance(kind, UserDefinedType):

@@ -114,7 +114,7 @@ impl<T: Takes> Turns<T> {
 }
 
 impl<T: Takes> Drop for Turns<T> {
-    /// Removes what was written without the GIL, since a store takes its time.
+    /// Removes what was written. The GIL is released, because a store may be slow to answer.
     fn drop(&mut self) {
         if self.closed() {
             return;
@@ -129,7 +129,7 @@ impl<T: Takes> Drop for Turns<T> {
     }
 }
 
-/// Calls Python from a drop. An object may be dropped while an exception is on its way, which a call would lose.
+/// Runs Python code from a destructor. An exception may be propagating at the time, and the code would clear it.
 pub(crate) fn keeping_raised<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
     let raised = PyErr::take(py);
     let done = call();
