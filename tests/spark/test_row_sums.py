@@ -83,6 +83,14 @@ def test_collated_text_is_hashed_by_its_bytes(spark: SparkSession) -> None:
 
 def test_user_defined_types_are_hashed_as_what_they_are_made_of(spark: SparkSession) -> None:
     vectors = [(1, Vectors.dense(1.0, 2.0)), (2, Vectors.sparse(3, {0: 1.0})), (3, None)]
-    frame = spark.createDataFrame(vectors, ["id", "v"]).selectExpr("id", "v", "array(v, null) as many")
-    made_of = frame.select("id", F.unwrap_udt("v"), F.transform("many", F.unwrap_udt))
-    assert sums_of_frame(frame) == sums_of_frame(made_of)
+    whole = spark.createDataFrame(vectors, ["id", "v"])
+    made_of = whole.select("id", F.unwrap_udt("v").alias("v"))
+    for text in (
+        "v",
+        "array(array(v, null), null)",
+        "map('k', v)",
+        "if(id = 2, null, named_struct('v', v, 'n', id))",
+        "array(named_struct('v', map(id, v)))",
+    ):
+        found, expected = (sums_of_frame(each.selectExpr("id", text)) for each in (whole, made_of))
+        assert found == expected, text

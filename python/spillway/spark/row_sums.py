@@ -140,15 +140,22 @@ def _comparable(column: Column, kind: DataType) -> Column:
     Of collations, Spark hashes what they compare, not the text.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-    from pyspark.sql.types import ArrayType, UserDefinedType
+    from pyspark.sql.types import ArrayType, MapType, StructType, UserDefinedType
 
     if isinstance(kind, UserDefinedType):
         return _comparable(F.unwrap_udt(column), kind.sqlType())
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, UserDefinedType):
-        element = kind.elementType
-        return F.transform(column, lambda each: _comparable(each, element))
     plain = _plain(kind)
-    return column if plain is kind else column.cast(plain)
+    if plain is kind:
+        return column
+    # Spark casts no user-defined type, at any depth.
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda each: _comparable(each, kind.elementType))
+    if isinstance(kind, MapType) and _plain(kind.keyType) is kind.keyType:
+        return F.transform_values(column, lambda _, each: _comparable(each, kind.valueType))
+    if isinstance(kind, StructType):
+        fields = [_comparable(column.getField(each.name), each.dataType).alias(each.name) for each in kind]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    return column.cast(plain)
 
 
 def _plain(kind: DataType) -> DataType:
