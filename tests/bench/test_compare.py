@@ -107,6 +107,17 @@ def test_a_writer_that_fails_now_is_beyond_any_gate(make):
     assert not compare_runs(seldom, again, [SPEED]).beyond(0.99)
 
 
+def test_a_writer_that_fails_told_more_often_is_beyond_any_gate(make):
+    old = make("old", {"mine": Writes([*speeds(1)[:11], None])})
+    once_more = make("once-more", {"mine": Writes([*speeds(1)[:10], None, None])})
+    assert not compare_runs(old, once_more, [SPEED]).beyond(0.99)
+    (row,) = compare_runs(
+        old, make("often", {"mine": Writes([*speeds(1)[:6], *[None] * 6])}), [SPEED]
+    ).beyond(0.99)
+    assert row.has_failed
+    assert row.loss_without_size is None
+
+
 def test_memory_where_there_was_none_is_beyond_any_gate(make):
     old = make("old", {"mine": Writes(speeds(1), growth=0)})
     new = make("new", {"mine": Writes(speeds(1), growth=3e6)})

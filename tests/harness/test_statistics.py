@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import fisher_exact
 
 from spillway.harness.statistics import (
     ALPHA,
@@ -13,6 +14,7 @@ from spillway.harness.statistics import (
     estimate,
     exact_value,
     exceeds,
+    p_of_more,
     paired_ratio,
     pooled_ratio,
     trend,
@@ -220,3 +222,11 @@ def within(draw, cells, blocks, drift):
     of_block = np.repeat(np.arange(blocks), cells)
     logs = draw.normal(0, 0.05, cells * blocks) + orders + draw.normal(0, 1, blocks)[of_block]
     return trend(places, logs + drift(places), orders.tolist(), of_block.tolist())
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.lists(st.booleans(), min_size=1, max_size=30))
+def test_more_events_than_before_have_the_p_of_fisher(old, new):
+    events = [sum(new), sum(old)]
+    table = [events, [len(new) - events[0], len(old) - events[1]]]
+    expected = fisher_exact(table, alternative="greater").pvalue
+    assert p_of_more((sum(old), len(old)), (sum(new), len(new))) == pytest.approx(expected)

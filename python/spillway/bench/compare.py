@@ -18,7 +18,15 @@ from spillway.bench.summary import Setting, allocated_bytes, cpu_seconds, file_b
 from spillway.bench.tables import file_megabytes, megabytes
 from spillway.errors import OptionError
 from spillway.harness.report import Entry, Table, bullets, document, table_section
-from spillway.harness.statistics import ALPHA, Change, change_of_pairs, change_of_runs, holm, least_p
+from spillway.harness.statistics import (
+    ALPHA,
+    Change,
+    change_of_pairs,
+    change_of_runs,
+    holm,
+    least_p,
+    p_of_more,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -106,8 +114,11 @@ class Row:
 
     @property
     def has_failed(self) -> bool:
-        """True if the new cell failed, or wrote wrong output, and the old one did not."""
-        return self.old.is_right and not self.new.is_right
+        """True if the new cell failed, or wrote wrong output, and the old one did not, or told less often."""
+        if self.old.is_right:
+            return not self.new.is_right
+        counts = [(each.wrong_samples, len(each.samples)) for each in (self.old, self.new)]
+        return p_of_more(*counts) < ALPHA
 
     @property
     def loss_without_size(self) -> str | None:
@@ -513,7 +524,8 @@ def markdown_of(
 
 def _worse(row: Row, loss: float) -> str:
     if row.has_failed:
-        return f"fails now: {row.new.outcome}"
+        before = "" if row.old.is_right else f", before {row.old.outcome}"
+        return f"fails now: {row.new.outcome}{before}"
     if row.loss_without_size is not None:
         return row.loss_without_size
     return f"{row.measure.title} worse by {loss:.1%}"

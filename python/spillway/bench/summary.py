@@ -138,6 +138,11 @@ class CellSummary(CellOfRun[Setting]):
         """True if all its samples ended well, and no reader found their files wrong."""
         return self.outcome == "ok"
 
+    @property
+    def wrong_samples(self) -> int:
+        """Its samples that did not end well, or whose file a reader found wrong."""
+        return sum(self.outcome_of(sample) != "ok" for sample in self.samples)
+
     def outcome_of(self, sample: dict[str, Any]) -> str:
         """The outcome of one of its samples; "wrong_output" also if readers found this later."""
         output = sample["output"]

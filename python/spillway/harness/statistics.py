@@ -95,6 +95,20 @@ def least_p(n: tuple[int, int], *, is_paired: bool) -> float:
     return 2 / 2 ** n[0] if is_paired else 2 / comb(n[0] + n[1], n[0])
 
 
+def p_of_more(old: tuple[int, int], new: tuple[int, int]) -> float:
+    """The chance of as many events in the new trials if they were no likelier than in the old; one-sided.
+
+    Fisher's exact test: Statistical Methods for Research Workers, 5th edition (1934), section 21.02.
+
+    Args:
+        old: Events and trials before.
+        new: Events and trials now.
+    """
+    events, trials = old[0] + new[0], old[1] + new[1]
+    ways = (comb(new[1], k) * comb(old[1], events - k) for k in range(new[0], min(events, new[1]) + 1))
+    return sum(ways) / comb(trials, events)
+
+
 def _change(
     ordered: NDArray[np.float64], chances: NDArray[np.float64], n: tuple[int, int], *, is_paired: bool
 ) -> Change:
