@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from spillway import __version__
 from spillway._wording import and_joined, counted
 from spillway.bench.summary import growth, peak_rss
+from spillway.bench.tables import megabytes
 from spillway.harness.environment import describe_machine, noise_warnings
 from spillway.harness.limits import limit_words
 from spillway.harness.statistics import change_of_pairs
@@ -137,7 +138,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _megabytes(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / 1e6:,.1f} MB"
+    return "unknown" if size is None else f"{megabytes(size)} MB"
 
 
 def _by_round(samples: Sequence[Sample]) -> dict[int, float]:

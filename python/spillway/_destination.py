@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "resolve", "resolve_folder"]
 
@@ -129,7 +131,7 @@ def resolve(
     if separator and scheme.lower() == "file":
         place, separator = local_path(rest), ""
     if separator:
-        return _url(place, scheme), dict(storage_options or {})
+        return _url(place, scheme), _settings(storage_options)
     if storage_options is not None:
         raise OptionError(f"storage_options need a URL, and {place!r} is a path: leave them out")
     return place, None
@@ -160,7 +162,7 @@ def resolve_folder(
     # A path object has lost the second slash of a URL.
     scheme, separator, rest = path.partition("://")
     if separator and scheme.lower() in OBJECT_STORES:
-        return path, dict(storage_options or {})
+        return path, _settings(storage_options)
     if storage_options is not None:
         given = f"{scheme}://" if separator else repr(path)
         message = f"storage_options need the URL of an object store, and {given} is not one: leave them out"
@@ -172,6 +174,15 @@ def resolve_folder(
         message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
         raise OptionError(message, name)
     return path, None
+
+
+def _settings(storage_options: object) -> dict[str, str]:
+    if storage_options is None:
+        return {}
+    if not isinstance(storage_options, Mapping):
+        found = type(storage_options).__name__
+        raise TypeError(f'storage_options must be a dict such as {{"AWS_REGION": "eu-west-1"}}, not {found}')
+    return dict(storage_options)
 
 
 def check_path(path: str, what: str) -> None:
@@ -240,6 +251,12 @@ def _kind(filesystem: object) -> str:
     return f"{type(filesystem).__module__}.{type(filesystem).__qualname__}"
 
 
+def _of_fsspec(filesystem: Any) -> Any:
+    """Return the file system of fsspec behind a handler of pyarrow, which takes brackets for patterns."""
+    handler: Any = getattr(filesystem, "handler", None)
+    return handler.fs if _kind(handler) == "pyarrow.fs.FSSpecHandler" else filesystem
+
+
 def _unwrapped(filesystem: Any) -> Any:
     """Return the file system that fsspec's view of one of its folders delegates to."""
     while _kind(filesystem) == "fsspec.implementations.dirfs.DirFileSystem":
@@ -268,6 +285,7 @@ def open_on(filesystem: object, path: str) -> Destination | str:
     """
     if path.endswith("/") or not path:
         raise OptionError(f"destination {path!r} names no file: put its name after the last slash")
+    filesystem = _of_fsspec(filesystem)
     local = _local(filesystem, path)
     if local is not None:
         return local
@@ -281,10 +299,20 @@ def open_on(filesystem: object, path: str) -> Destination | str:
 
 def _hidden_sibling(path: str) -> str:
     folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}.{name[:200]}.{secrets.token_hex(4)}.tmp"
+    # A file system takes 255 bytes.
+    short = name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+    return f"{folder}{slash}.{short}.{secrets.token_hex(4)}.tmp"
+
+
+def _refuse_folder(path: str, *, is_folder: bool) -> None:
+    """Refuse a path to which a file system would move the file into the folder that is there."""
+    if is_folder:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
 def _on_arrow(filesystem: ArrowFileSystem, path: str) -> Destination:
+    about: Any = filesystem
+    _refuse_folder(path, is_folder=about.get_file_info(path).type.name == "Directory")
     hidden = _hidden_sibling(path)
     file = filesystem.open_output_stream(hidden, compression=None)
 
@@ -297,6 +325,11 @@ def _on_arrow(filesystem: ArrowFileSystem, path: str) -> Destination:
 
 
 def _on_fsspec(filesystem: FsspecFileSystem, path: str) -> Destination:
+    if getattr(filesystem, "_intrans", False) is True:
+        raise OptionError(
+            "filesystem is in a transaction, at whose end it would move what is not complete: write the file "
+            "before the transaction begins or after it ends"
+        )
     hidden = _hidden_sibling(path)
     # What cannot be removed must not be made: an entry of a ZIP archive stays once it is opened.
     if not _has(filesystem, *_REMOVERS, "rm"):
@@ -358,7 +391,10 @@ def _cannot_move(filesystem: object, path: str) -> OptionError:
 
 
 def _moved(filesystem: FsspecFileSystem, file: Any, hidden: str, path: str) -> Destination:
+    about: Any = filesystem
+
     def appear() -> None:
+        _refuse_folder(path, is_folder=about.isdir(path))
         if _has(filesystem, "mv"):
             filesystem.mv(hidden, path)
         else:

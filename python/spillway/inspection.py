@@ -389,7 +389,8 @@ def _facts(report: FileReport) -> dict[str, object]:
         "created_by": report.created_by,
         "version": report.version,
         "metadata_keys": report.metadata_keys,
-        "sorting_columns": [group.sorting_columns for group in report.row_groups],
+        # Not one by one: row groups are counted above. A file without any declares no order.
+        "sorting_columns": {group.sorting_columns for group in report.row_groups} or {()},
     }
 
 

@@ -73,6 +73,18 @@ def test_a_worker_that_fits_no_machine_has_no_cost_and_comes_last(run):
     assert (found["polars"].workers_per_machine, found["polars"].cost) == (0, None)
 
 
+def test_of_plans_with_one_cost_the_one_with_fewer_workers_at_the_slow_end_comes_first(tmp_path):
+    # The median of the first takes a worker less, its slow end one more; a machine has room for all.
+    writers = {
+        "polars": Writes([500.0] * 4 + [1100.0] * 8, growth=10e6),
+        "arro3": Writes([1000.0] * 12, growth=20e6),
+    }
+    found = plans(make_run(tmp_path / "run", writers), rate=2900.0, memory=64 * GIB, cores=64)
+    assert list(found) == ["arro3", "polars"]
+    assert found["arro3"].cost == found["polars"].cost
+    assert found["arro3"].workers[0] > found["polars"].workers[0]
+
+
 @given(rate=st.floats(1, 1e9), memory=st.integers(10**8, 10**11), cores=st.integers(1, 64))
 def test_a_plan_carries_its_load_and_no_machine_is_too_many(run, rate, memory, cores):
     for each in plans(run, rate, memory, cores).values():

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from spillway.bench.compare import METRICS, compare_backends, compare_runs
+from spillway.bench.compare import METRICS, compare_backends, compare_runs, comparison_tables
 from spillway.bench.summary import read_run
 from spillway.cli.app import app
 from spillway.errors import OptionError
 from spillway.harness import records
 
-from .made_runs import Writes, make_run
+from .made_runs import Writes, make_run, wrong
 
 SPEED, MEMORY, SIZE = (METRICS[name] for name in ("speed", "memory", "size"))
 CODE = [{"backend": name, "code": "c"} for name in ("mine", "peer")]
@@ -29,8 +29,8 @@ def speeds(seed, middle=1000.0, n=12):
 def make(tmp_path):
     """Make a run with a name, of backends and changes to its environment."""
 
-    def make_one(name, backends, **environment):
-        run = make_run(tmp_path / name, backends)
+    def make_one(name, backends, verdicts=(), **environment):
+        run = make_run(tmp_path / name, backends, verdicts)
         described = {"worker": "w", "backends": CODE}
         changes = {"run_id": name, "benchmark": described, **environment}
         inputs = [{**each, "first_batch": "f"} for each in run.environment["inputs"]]
@@ -118,6 +118,42 @@ def test_a_writer_that_fails_told_more_often_is_beyond_any_gate(make):
     assert row.loss_without_size is None
 
 
+def test_the_fix_of_a_wrong_writer_is_within_any_gate_and_shows_what_was_wrong(make):
+    broken, whole = (Writes(speeds(1), size=size, content=of * 64) for size, of in ((1000, "a"), (1490, "b")))
+    old, new = make("old", {"mine": broken}, [wrong("a" * 64, 1000)]), make("new", {"mine": whole})
+    found = compare_runs(old, new, [SPEED, MEMORY, SIZE])
+    assert [row.change for row in found.rows] == [None] * 3
+    assert not found.beyond(0)
+    assert not found.unclear(0)
+    assert {table.rows[0][1].text for table in comparison_tables(found)} == {"wrong output"}
+    assert comparison_tables(found)[2].rows[0][2].text == "0.00149"
+    assert compare_runs(new, old, [SIZE]).beyond(0.99)
+
+
+def test_wrong_output_after_samples_that_failed_is_beyond_any_gate(make):
+    failing = [*speeds(1)[:11], None]
+    old = make("old", {"mine": Writes(failing)})
+    wrong_once = [Writes(failing[1:]), Writes([], content="a" * 64)]
+    wrong_once[1].speeds = failing[:1]
+    new = make("new", {"mine": wrong_once}, [wrong("a" * 64, 1000)])
+    (row,) = compare_runs(old, new, [SPEED]).beyond(0.99)
+    assert not row.has_failed
+    assert "wrong_output x1" in row.loss_without_size
+
+
+def test_good_samples_beside_failed_ones_have_figures(make):
+    runs = [make(name, {"mine": Writes([*speeds(1)[:11], None])}) for name in ("old", "new")]
+    (row,) = compare_runs(*runs, [SPEED]).rows
+    assert row.change.n == (11, 11)
+
+
+def test_without_a_gate_a_writer_that_fails_is_shown_and_the_exit_status_is_0(make):
+    old, new = make("old", {"mine": Writes(speeds(1))}), make("new", {"mine": Writes([None] * 12)})
+    result = invoke(old.folder, new.folder)
+    assert (result.exit_code, "library error" in result.output) == (0, True)
+    assert "Exit status 1, with --gate alone" in invoke("--help").output
+
+
 def test_memory_where_there_was_none_is_beyond_any_gate(make):
     old = make("old", {"mine": Writes(speeds(1), growth=0)})
     new = make("new", {"mine": Writes(speeds(1), growth=3e6)})
@@ -183,6 +219,19 @@ def test_libraries_may_differ_and_are_named(make):
     versions = [[{"name": "polars", "version": text}] for text in ("1", "2")]
     runs = [make(f"{at}", {"mine": Writes(speeds(1))}, libraries=each) for at, each in enumerate(versions)]
     assert compare_runs(*runs, [SPEED]).differences == ["polars: 1 and 2"]
+
+
+def test_versions_of_backends_that_are_not_compared_are_not_named(make):
+    names = ("polars", "duckdb", "numpy", "pyarrow")
+    versions = [[{"name": name, "version": text} for name in names] for text in ("1", "2")]
+    codes = {"worker": "w", "backends": [{"backend": name, "code": "c"} for name in ("polars", "duckdb")]}
+    runs = [
+        make(f"{at}", dict.fromkeys(("polars", "duckdb"), Writes(speeds(1))), libraries=each, benchmark=codes)
+        for at, each in enumerate(versions)
+    ]
+    named = [each.partition(":")[0] for each in compare_runs(*runs, [SPEED], ["polars"]).differences]
+    assert named == ["polars", "numpy", "pyarrow"]
+    assert len(compare_runs(*runs, [SPEED]).differences) == 4
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,15 @@ def test_a_file_that_names_no_program_says_what_it_needs(tmp_path, monkeypatch, 
         backends.names()
 
 
+def test_a_misspelt_key_of_a_program_is_refused_by_name(tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text("[mine]\ncommand = ['a']\nenviroment = { THREADS = '1' }\n")
+    monkeypatch.setenv(backends.EXTERNAL_VARIABLE, str(tmp_path / "mine.toml"))
+    with pytest.raises(
+        OptionError, match=r"\[mine\] has unknown keys, enviroment: choose from command, environ"
+    ):
+        backends.names()
+
+
 def test_a_program_takes_part_in_a_run(program, disk_folder, monkeypatch):
     manifest = program()
     monkeypatch.delenv(backends.EXTERNAL_VARIABLE)

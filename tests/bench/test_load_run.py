@@ -51,6 +51,17 @@ def test_a_file_that_a_reader_found_wrong_has_that_outcome(tmp_path):
     assert spillway.load_run(tmp_path / "run")["outcome"].to_pylist() == ["wrong_output", "ok"]
 
 
+def test_the_page_of_the_record_has_no_speed_of_a_wrong_file(tmp_path):
+    content = "ab" * 32
+    writes = {"arro3": Writes([1.0], content=content), "polars": Writes([2.0, None])}
+    make_run(tmp_path / "run", writes, [wrong(content, 10)])
+    page = (ROOT / "docs" / "reference" / "sample-record.md").read_text()
+    names = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)  # noqa: S102 - the page's own code
+    found = [names["speeds"](str(tmp_path / "run"), backend) for backend in writes]
+    assert found == [[], [2.0]]
+
+
 @pytest.mark.parametrize("kind", ["reference", "race", "targets/logs"])
 def test_every_kind_of_run_is_loaded_and_has_each_column_once(kind):
     table = spillway.load_run(RESULTS / kind)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pytest_spillway.figures import _sizes_line
 from spillway.backends.function import ArrowStream, Function, describe
 from spillway.errors import OptionError
 from spillway.harness.probes.process import thread_environment
@@ -466,3 +467,8 @@ def test_a_stream_gives_its_batches_once() -> None:
 
 def test_a_function_backend_has_the_one_mode_of_streams() -> None:
     assert Function.modes == {"batches-retained"}
+
+
+def test_small_files_have_a_size():
+    found = {"writer": "mine", "peak_rss_bytes": 123_456_789, "peak_growth_bytes": None, "file_bytes": 1_234}
+    assert _sizes_line(found) == "mine: peak RSS 123 MB (grew by unknown), file 0.00123 MB"

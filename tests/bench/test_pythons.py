@@ -22,7 +22,7 @@ from spillway.bench.compare import METRICS, compare_pythons, compare_runs
 from spillway.bench.conclusion import build_tables, conclude
 from spillway.bench.identity import measuring_files, of_same_code, parse_pythons, python_environments
 from spillway.bench.plan import Options, plan_cells
-from spillway.bench.record import SAMPLES
+from spillway.bench.record import SAMPLES, VALIDATION
 from spillway.bench.summary import read_run
 from spillway.cli.app import app
 from spillway.cli.runs import _short_tables
@@ -31,7 +31,7 @@ from spillway.harness import records
 from spillway.harness.schedule import schedule
 
 from .conftest import cell
-from .made_runs import Writes, make_run
+from .made_runs import Writes, make_run, wrong
 
 WRITER = """
 import pyarrow.parquet as pq
@@ -339,6 +339,14 @@ def test_a_build_that_fails_is_said_and_is_beyond_any_gate(make):
     run = make(speeds=[None] * 8)
     assert "new fails, and old does not: library error" in build_tables(run)[0].notes[-1]
     assert compare_pythons(run, [METRICS["time"]]).beyond(0.99)
+
+
+def test_a_build_with_wrong_output_has_no_figures(make):
+    run = make(content="c" * 64)
+    records.append(run.folder / VALIDATION, wrong("c" * 64, 1000))
+    (line,) = build_tables(read_run(run.folder))[0].rows
+    assert line[1].text.endswith("-> wrong output")
+    assert [line[place].text for place in (2, 4, 6, 8)] == ["-"] * 4
 
 
 def test_pairs_that_are_too_few_say_so(make):

@@ -14,13 +14,14 @@ from spillway.bench.figures import draw_figures
 from spillway.bench.record import SAMPLES
 from spillway.bench.report import run_tables, write_report
 from spillway.bench.summary import read_run
+from spillway.bench.tables import measures_table, three_digits
 from spillway.cli.app import app as spillway
 from spillway.cli.bench import bench
 from spillway.errors import CorruptFileError
 from spillway.harness import records
 from spillway.harness.report import terminal_tables
 
-from .made_runs import ROOT
+from .made_runs import ROOT, Writes, make_run
 
 app = typer.Typer()
 app.command()(bench)
@@ -54,6 +55,31 @@ def finished(module_disk_folder, misbehaving):  # noqa: ARG001 - its backends ar
 def folder(finished, tmp_path):
     """A copy of that run, to be changed."""
     return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.000123456, "0.000123"),
+        (0.0456, "0.0456"),
+        (0.9996, "1.00"),
+        (1.02, "1.02"),
+        (99.5, "99.5"),
+        (999.6, "1,000"),
+        (12345, "12,300"),
+        (-0.0456, "-0.0456"),
+    ],
+)
+def test_a_figure_has_three_significant_digits_whatever_its_size(value, text):
+    assert three_digits(value) == text
+
+
+def test_seconds_of_a_short_write_are_not_rounded_away(tmp_path):
+    run = make_run(tmp_path / "run", {"arro3": Writes([100_000_000.0], cell={"rows": 123_000})})
+    table = measures_table(run, run.settings[0])
+    (line,) = table.rows
+    assert line[table.header.index("wall s")].text == "0.00123"
 
 
 def test_a_failure_is_data_not_an_end(folder):

@@ -382,6 +382,12 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--samples", "some"], "give a whole number, or auto"),
         (["--samples", "auto", "--precision", "high"], "give a percentage from 0% to below 100%"),
         (["--mode", "stream"], "batches, batches-retained, table, rows, rows-json, ndjson"),
+        (["--input", "a.csv", "--input", "b.csv"], "--input is given 2 times"),
+        (["--dataset", "logs", "--input", "a.csv"], "--dataset and --input both name the rows"),
+        (["--mode", "batches", "--table-rows", "2000"], "--table-rows is for mode table"),
+        (["--quick", "--table-rows", "2000"], "--table-rows is for mode table"),
+        (["--precision", "1%"], "are for --samples auto"),
+        (["--samples", "3", "--budget", "5"], "are for --samples auto"),
     ],
 )
 def test_an_option_that_cannot_be_says_what_to_do_and_leaves_no_folder(runs, arguments, words):

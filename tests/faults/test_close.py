@@ -82,7 +82,7 @@ print(json.dumps(told))
 
 # Ways to write, and the files whose close fails.
 FILES = [("file", "*.tmp"), ("rows", "*.tmp"), ("durable", "*.tmp")]
-DATASETS = [("dataset", "*.tmp"), ("overwrite", "*.tmp"), ("metadata", "*/0000000[2-9].tmp")]
+DATASETS = [("dataset", "*.tmp"), ("overwrite", "*.tmp"), ("metadata", "*/.0000000[2-9].tmp")]
 TABLES = [
     ("write table", "*.parquet"),
     ("append", "*.parquet"),

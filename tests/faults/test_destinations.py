@@ -8,7 +8,9 @@ import gc
 import io
 import os
 import stat
+import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +232,26 @@ def test_a_pipe_gets_the_whole_file(tmp_path: Path) -> None:
     reader.join(timeout=120)
     assert received == [expected()]
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("kind", ["unlinked", "memory"])
+def test_a_file_without_a_path_is_written_by_its_descriptor(tmp_path: Path, kind: str) -> None:
+    with tempfile.TemporaryFile(dir=tmp_path) as unlinked, os.fdopen(os.memfd_create("m"), "wb") as memory:
+        file: Any = unlinked if kind == "unlinked" else memory
+        file.write(b"x" * 100_000)  # what is there gives way
+        file.flush()
+        spillway.write_parquet(TABLE, f"/dev/fd/{file.fileno()}")
+        assert os.pread(file.fileno(), 1 << 20, 0) == expected()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_is_written_by_its_descriptor() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, ThreadPoolExecutor(1) as threads:
+        received = threads.submit(pipe.read)
+        spillway.write_parquet(TABLE, f"/dev/fd/{writing}")
+        os.close(writing)
+        assert received.result(timeout=120) == expected()
 
 
 def test_a_pipe_whose_reader_leaves_is_an_error(tmp_path: Path) -> None:

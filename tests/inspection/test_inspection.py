@@ -18,7 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spillway
-from spillway.inspection import ColumnChunkReport, FileReport, PageEncoding, RowGroupReport, inspect_file
+from spillway.inspection import (
+    ColumnChunkReport,
+    FileReport,
+    PageEncoding,
+    RowGroupReport,
+    compare_reports,
+    inspect_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -339,6 +346,22 @@ def test_sorting_columns_and_metadata_keys_are_named(tmp_path: Path) -> None:
     ]
     assert by == [("id", False, False), ("ratio", True, True)]
     assert report.metadata_keys == ("origin", "ARROW:schema")
+
+
+def test_a_declared_order_differs_once_however_many_row_groups_have_it(tmp_path: Path) -> None:
+    def differences(*writes: dict[str, Any]) -> tuple[str, ...]:
+        for place, options in enumerate(writes):
+            pq.write_table(TABLE, tmp_path / f"{place}.parquet", **options)
+        left, right = (inspect_file(tmp_path / f"{place}.parquet") for place in range(2))
+        return compare_reports(left, right).differences
+
+    order = [pq.SortingColumn(0)]
+    groups = differences({}, {"row_group_size": 1000})
+    assert "row_groups" in groups
+    assert "sorting_columns" not in groups
+    of_sorted = differences({"sorting_columns": order}, {"sorting_columns": order, "row_group_size": 1000})
+    assert "sorting_columns" not in of_sorted
+    assert "sorting_columns" in differences({}, {"sorting_columns": order})
 
 
 BOUNDS: dict[str, tuple[pa.DataType, list[Any], str, str, str | None]] = {

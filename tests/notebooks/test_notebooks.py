@@ -137,6 +137,20 @@ def test_settings_of_a_run_are_not_pooled(notebooks, tmp_path):
     assert len({line for line in said.splitlines() if "is the fastest" in line}) == 8
 
 
+def test_environments_of_a_run_are_not_pooled(notebooks, tmp_path):
+    backends = {
+        name: [Writes([speed] * 6, growth=1e6, cell={"python": python}) for python, speed in given.items()]
+        for name, given in {"spillway": {"old": 2e6, "new": 3e6}, "arro3": {"old": 1e6, "new": 1e6}}.items()
+    }
+    make_run(tmp_path / "run", backends)
+    said = said_of(notebooks, tmp_path)
+    for python, times in {"old": "2.00 [2.00, 2.00]", "new": "3.00 [3.00, 3.00]"}.items():
+        assert re.search(
+            rf"{python}.*spillway is the fastest, {re.escape(times)} times as fast as arro3", said
+        )
+    assert said.count("the least of 2") == 2
+
+
 def test_a_peer_that_is_faster_is_named(notebooks, tmp_path):
     make_run(tmp_path / "run", {"spillway": Writes([1e6] * 6), "polars": Writes([2e6] * 6)})
     said = said_of(notebooks, tmp_path)

@@ -263,6 +263,17 @@ def test_lines_that_no_schema_holds_are_named() -> None:
         write_ndjson(b'{"a":1}\n{"a":"x"}\n')
 
 
+@pytest.mark.parametrize(
+    ("line", "field"), [(b'{"x":"a","x":"b"}\n', "x"), (b'{"x":{"y":1,"y":2}}\n', "x.y")]
+)
+def test_a_line_with_a_key_twice_says_nothing_of_the_schema(line: bytes, field: str) -> None:
+    table = write_ndjson(line + b'{"x":1}\n', on_error="skip")
+    assert table.to_pylist() == [{"x": 1}]
+    with pytest.raises(spillway.RowError, match="the key comes twice") as caught:
+        write_ndjson(line)
+    assert caught.value.field == field
+
+
 def test_other_threads_run_while_lines_are_parsed() -> None:
     text = b'{"id":1,"name":"some text"}\n' * 1_000_000
     with spillway.ParquetWriter("/dev/null", SCHEMA) as writer:

@@ -6,6 +6,7 @@ import collections
 import datetime as dt
 import decimal
 import enum
+import fractions
 import io
 import json
 import math
@@ -140,6 +141,37 @@ class Name(str):
     __slots__ = ()
 
 
+class Long(dt.timedelta):
+    """A duration whose parts mean something else, as those of pendulum's do: its days count towards zero."""
+
+    days = property(lambda self: int(self.total_seconds() / 86_400))  # type: ignore[assignment]
+    seconds = microseconds = property(lambda _: 0)  # type: ignore[assignment]
+
+
+class Series:
+    """A series of polars: it has an `item()` where it has one element, and no `ndim`."""
+
+    dtype = "int"
+
+    def item(self) -> int:
+        return 5
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Asked(type):
+    """The class of a class that raises when it is asked for a number's method."""
+
+    @property
+    def __float__(cls) -> None:
+        raise RuntimeError("not today")
+
+
+class Moody(metaclass=Asked):
+    pass
+
+
 class Shown(decimal.Decimal):
     def __str__(self) -> str:
         return f"{self:.2f}"
@@ -156,6 +188,13 @@ class ShownInteger(int):
     ("kind", "value", "expected"),
     [
         (pa.int8(), np.int64(-128), -128),
+        (pa.int64(), np.array(5), 5),
+        (pa.int64(), fractions.Fraction(2**53 + 1), 2**53 + 1),
+        (pa.decimal128(38, 0), fractions.Fraction(2**70 + 1), decimal.Decimal(2**70 + 1)),
+        (pa.float64(), fractions.Fraction(1, 4), 0.25),
+        (pa.float64(), fractions.Fraction(2**54 + 1, 2), 2.0**53),
+        (pa.duration("us"), Long(hours=-1, microseconds=7), dt.timedelta(hours=-1, microseconds=7)),
+        (pa.duration("us"), Long(days=-40, seconds=5), dt.timedelta(days=-40, seconds=5)),
         (pa.float64(), np.ma.masked, None),
         (pa.int64(), np.ma.masked, None),
         (pa.timestamp("us"), np.ma.masked, None),
@@ -230,6 +269,14 @@ def test_values_of_a_kindred_class_are_taken(kind: pa.DataType, value: Any, expe
         (pa.int64(), 1.5, "expected an integer"),
         (pa.int64(), math.nan, "expected an integer"),
         (pa.int64(), True, "expected an integer"),
+        (pa.int64(), fractions.Fraction(1, 2), "found a value of class Fraction"),
+        (pa.int64(), fractions.Fraction(2**54 + 1, 2), "found a value of class Fraction"),
+        (pa.float64(), fractions.Fraction(2**53 + 1), "not exact"),
+        (pa.int64(), Series(), "expected an integer, found a value of class Series"),
+        (pa.int64(), Moody(), "cannot be read: RuntimeError: not today"),
+        (pa.duration("us"), dt.timedelta.max, "^a duration is out of range for microseconds$"),
+        (pa.duration("s"), 2**63, "^the integer 9223372036854775808 is out of range for seconds$"),
+        (pa.duration("s"), "1", "expected a duration, or seconds, found the text"),
         (pa.int64(), "one", "expected an integer.*found the text"),
         (pa.bool_(), 1, "expected true or false"),
         (pa.float64(), 2**53 + 1, "not exact"),
@@ -551,6 +598,32 @@ def test_a_word_that_is_not_accepted_lists_those_that_are(option: str, value: An
 def test_keys_that_are_no_text_make_a_row_bad() -> None:
     with pytest.raises(spillway.RowError, match="a key is not a str"):
         write_rows([{1: 2}], SCHEMA)
+
+
+NO_NAMES = {
+    "a key": ({"x": "text", 1: 2}, ""),
+    "half of a pair": ({"x": "text", "\ud800": 2}, ""),
+    "a key in a dict": ({"x": "text", "y": {1: 2}}, "y"),
+    "a key in a list": ({"x": "text", "y": {"z": [{"a": 1}, {2: 3}]}}, "y.z[1]"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NAMES)
+def test_a_row_with_a_key_that_is_no_text_says_nothing_of_the_schema(kind: str) -> None:
+    row, field = NO_NAMES[kind]
+    table = write_rows([row, {"x": 1}], on_error="skip")
+    assert table.schema.remove_metadata() == pa.schema([("x", pa.int64())])
+    assert table.to_pylist() == [{"x": 1}]
+    with pytest.raises(spillway.RowError, match=r"a key is not a str|half of a surrogate pair") as caught:
+        write_rows([row])
+    assert (caught.value.row, caught.value.field) == (0, field)
+
+
+def test_fractions_are_floats_where_types_are_inferred() -> None:
+    fractions_of = [fractions.Fraction(1), fractions.Fraction(1, 2)]
+    assert write_rows([{"x": each} for each in fractions_of])["x"].to_pylist() == [1.0, 0.5]
+    with pytest.raises(spillway.RowError, match="not exact"):
+        write_rows([{"x": fractions.Fraction(2**53 + 1)}])
 
 
 def test_a_schema_is_inferred_from_the_rows() -> None:

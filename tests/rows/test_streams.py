@@ -169,6 +169,87 @@ def test_rows_before_an_iterator_raises_are_written_without_a_schema_too(tmp_pat
         assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"a": 1}]
 
 
+@pytest.mark.parametrize("schema", [None, pa.schema({"id": pa.int64()})])
+def test_rows_before_a_file_breaks_are_written_without_a_schema_too(schema: pa.Schema | None) -> None:
+    file = io.BytesIO()
+    writer = spillway.ParquetWriter(file, schema)
+    with pytest.raises(OSError, match="the disk is gone"):
+        writer.write_ndjson(Breaking(b'{"id": 1}\n{"id": 2}\n{"id'))
+    writer.write_ndjson(b'{"id": 3}\n')
+    writer.close()
+    assert pq.read_table(file).to_pylist() == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+def test_a_file_that_breaks_within_its_first_line_fixes_no_columns() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file) as writer:
+        with pytest.raises(OSError, match="the disk is gone"):
+            writer.write_ndjson(Breaking(b'{"id": 1'))
+        writer.write_ndjson(b'{"other": 3}\n')
+    assert pq.read_table(file).to_pylist() == [{"other": 3}]
+
+
+def test_a_byte_order_mark_may_come_in_a_chunk_before_the_file_that_goes_on() -> None:
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file) as writer:
+        writer.write_ndjson(b'\xef\xbb\xbf{"a"')
+        writer.write_ndjson(io.BytesIO(b": 1}\n"))
+    assert pq.read_table(file)["a"].to_pylist() == [1]
+
+
+# A line of 32 MiB in pieces of a KiB. Copied for each of them, it took minutes.
+PIECES = """
+    import json, resource, pyarrow as pa, spillway
+    piece = b"x" * 1024
+    with spillway.ParquetWriter("/dev/null", pa.schema({"v": pa.string()})) as writer:
+        writer.write_ndjson(b'{"v":"')
+        for _ in range(32_768):
+            writer.write_ndjson(piece)
+        written = writer.write_ndjson(b'"}\\n')
+    assert written == 1
+    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_utime))
+"""
+
+
+def test_a_long_line_in_small_pieces_is_not_copied_for_each_of_them() -> None:
+    assert run(PIECES) < 10
+
+
+# Large rows behind small ones, and the high-water mark of resident memory as above.
+LARGE = """
+    import json, sys
+    import pyarrow as pa, spillway
+    form = sys.argv[1]
+    text, count = "x" * (5 << 20), 62
+    def lines():
+        yield from [b'{"v":"s"}\\n'] * 65
+        line = b'{"v":"' + text.encode() + b'"}\\n'
+        yield from [line] * count
+    class File:
+        left = lines()
+        def read(self, size):
+            return next(self.left, b"")
+    def rows():
+        yield from [{"v": "s"}] * 65
+        yield from [{"v": text}] * count
+    def status(key):
+        return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(key))
+    with spillway.ParquetWriter("/dev/null", pa.schema({"v": pa.string()}), memory_limit="48MB") as writer:
+        before = status("VmRSS")
+        open("/proc/self/clear_refs", "w").write("5")
+        written = writer.write_ndjson(File()) if form == "file" else writer.write_rows(rows())
+    assert written == 65 + count
+    print(json.dumps(status("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("form", COMING)
+def test_large_rows_behind_small_ones_do_not_wait_for_more(form: str) -> None:
+    # Sixty-two of them are 325 MB.
+    assert run(LARGE, form) < 200_000_000
+
+
 def test_each_file_of_ndjson_may_have_a_byte_order_mark(tmp_path: Path) -> None:
     with spillway.ParquetWriter(tmp_path / "a.parquet") as writer:
         for number in (1, 2):

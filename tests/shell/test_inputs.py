@@ -507,6 +507,22 @@ def test_empty_lines_of_a_csv_of_one_column_are_rows(
     assert column.to_pylist() == values
 
 
+@given(
+    values=st.lists(st.text('x\r\n"', min_size=1, max_size=9), min_size=1),
+    begin=st.sampled_from(["", "\n", "\r\n\n"]),
+    block=st.sampled_from([64, 67, 1 << 20]),
+)
+def test_a_value_in_quotes_keeps_its_ends_of_lines_wherever_a_block_ends(
+    tmp_path_factory: pytest.TempPathFactory, values: list[str], begin: str, block: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "lines.csv"
+    values = values * (1 + 200 // len(values))
+    quoted = "".join(f'"{value.replace(chr(34), chr(34) * 2)}","k"\r\n' for value in values)
+    path.write_bytes(f"{begin}text,key\r\n{quoted}".encode())
+    with open_rows(path, TextOptions(is_exact=False), block_bytes=block) as rows:
+        assert pa.Table.from_batches(rows.batches, rows.schema)["text"].to_pylist() == values
+
+
 def test_an_empty_last_line_is_a_row_of_one_column_and_none_of_several(tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("a\n1\n\n")
     (tmp_path / "text.csv").write_text("a\nx\n\nz\n")

@@ -138,6 +138,16 @@ def test_a_time_that_cannot_be_told_is_not_called_no_slower():
     assert said == "10.0% smaller than the defaults of pyarrow; no difference in time can be told."
 
 
+def test_small_figures_are_not_rounded_away_and_each_time_says_its_clock():
+    default, best = measured([1.0] * 9, 51_234), measured([0.5] * 9, 1_234)
+    found = search.Found(1000, default, best, [], 2)
+    (_, *first), (_, *second) = search.settings_table(found, "tuned").rows
+    assert [line[4].text for line in (first, second)] == ["0.0512", "0.00123"]
+    (said,) = search.legend(found)
+    assert "time: processor time" in said
+    assert "rows/s: by wall time" in said
+
+
 def test_a_choice_that_the_library_refuses_is_left_out_of_a_column():
     class Writer:
         of_columns = (SNAPPY, ZSTD)

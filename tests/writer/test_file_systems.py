@@ -317,6 +317,48 @@ def test_a_name_with_brackets_is_no_pattern(table: pa.Table) -> None:
     memory.store.clear()
 
 
+class MovesInto(LocalFileSystem):
+    """A local file system that the writer does not know as one: `mv` onto a folder moves into it."""
+
+
+@pytest.mark.parametrize(
+    "filesystem",
+    [
+        MovesInto(),
+        MemoryFileSystem(),
+        pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(LocalFileSystem())),
+        pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(MemoryFileSystem())),
+        pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(MovesInto())),
+        pyarrow.fs._MockFileSystem(),
+    ],
+)
+def test_a_folder_is_no_destination(tmp_path: Path, table: pa.Table, filesystem: Any) -> None:
+    folder = str(tmp_path / "visits")
+    if isinstance(filesystem, pyarrow.fs.FileSystem):
+        filesystem.create_dir(folder)
+    else:
+        filesystem.makedirs(folder)
+    with pytest.raises(IsADirectoryError, match="visits"):
+        spillway.write_parquet(table, folder, filesystem=filesystem)
+    if isinstance(filesystem, pyarrow.fs.FileSystem):
+        assert not filesystem.get_file_info(pyarrow.fs.FileSelector(str(tmp_path), recursive=True))[1:]
+    else:
+        assert filesystem.find(str(tmp_path)) == []
+
+
+def test_a_file_system_in_a_transaction_is_refused(table: pa.Table) -> None:
+    memory = MemoryFileSystem()
+    with memory.transaction, pytest.raises(OptionError, match="transaction"):
+        spillway.write_parquet(table, "/in-transaction.parquet", filesystem=memory)
+    assert not memory.exists("/in-transaction.parquet")
+
+
+def test_a_name_of_many_bytes_has_a_hidden_one_that_is_no_longer(tmp_path: Path, table: pa.Table) -> None:
+    path = str(tmp_path / f"{'訪' * 80}.parquet")
+    spillway.write_parquet(table, path, filesystem=MovesInto())
+    assert pq.read_table(path).num_rows == table.num_rows
+
+
 def test_what_contradicts_itself_is_refused(tmp_path: Path) -> None:
     local = pyarrow.fs.LocalFileSystem()
     with pytest.raises(spillway.OptionError, match="is a file object"):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from spillway._parent import kill_with_parent
+from spillway._wording import and_joined
 from spillway.errors import OptionError, SpillwayError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _VARIABLE = "SPILLWAY_EXTERNAL"
 _BYTES = ("baseline_bytes", "peak_bytes")
 _NUMBERS = ("seconds", "user_seconds", "system_seconds", *_BYTES)
 _NEEDED = ("rows", "version", *_NUMBERS)
+_KEYS = ("command", "environment", "toolchain", "build")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def programs() -> dict[str, Program]:
     """The programs of all TOML files that ``$SPILLWAY_EXTERNAL`` lists, by name.
 
     Raises:
-        OptionError: A file cannot be read, or says no command for a name.
+        OptionError: A file cannot be read, says no command for a name, or has a key that is not known.
     """
     listed = os.environ.get(_VARIABLE, "")
     return {each.name: each for text in listed.split(os.pathsep) if text for each in _read(Path(text))}
@@ -86,6 +88,12 @@ def _read(path: Path) -> list[Program]:
 
 
 def _program(path: Path, name: str, table: Any) -> Program:
+    unknown = [key for key in table if key not in _KEYS] if isinstance(table, dict) else []
+    if unknown:
+        raise OptionError(
+            f"--external {path}: [{name}] has unknown keys, {and_joined(unknown)}: "
+            f"choose from {and_joined(_KEYS)}"
+        )
     command = table.get("command") if isinstance(table, dict) else None
     if not isinstance(command, list) or not command or not all(isinstance(each, str) for each in command):
         raise OptionError(f'--external {path}: [{name}] needs command = ["PROGRAM", "ARGUMENT", ...]')

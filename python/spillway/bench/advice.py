@@ -104,8 +104,8 @@ def best_of(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _order(plan: Plan) -> tuple[bool, float, int, float]:
-    """By cost; of one cost by workers, and then by memory."""
-    return plan.cost is None, plan.cost or 0.0, plan.workers[0], plan.worker_bytes
+    """By cost; of one cost by the workers that are enough at the slow end, and then by memory."""
+    return plan.cost is None, plan.cost or 0.0, plan.workers[1], plan.worker_bytes
 
 
 def _near(cells: Sequence[CellSummary], batch: int) -> list[CellSummary]:

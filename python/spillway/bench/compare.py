@@ -13,8 +13,18 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, Literal
 
 from spillway._wording import and_joined, counted
+from spillway.backends import library
 from spillway.bench.plan import Cell
-from spillway.bench.summary import Setting, allocated_bytes, cpu_seconds, file_bytes, growth, seconds, speed
+from spillway.bench.summary import (
+    Setting,
+    allocated_bytes,
+    cpu_seconds,
+    file_bytes,
+    growth,
+    outcome_words,
+    seconds,
+    speed,
+)
 from spillway.bench.tables import file_megabytes, megabytes
 from spillway.errors import OptionError
 from spillway.harness.report import Entry, Table, bullets, document, table_section
@@ -85,7 +95,7 @@ class Row:
         measure: The measure.
         old: The cell of the first lot.
         new: The cell of the second.
-        change: The change; None if a side has no good sample or is not a positive number.
+        change: The change; None if a side has no good sample, wrote wrong output or is not a positive number.
         p: Its p, corrected for all rows; 0 or 1 for an exact measure.
     """
 
@@ -123,7 +133,7 @@ class Row:
     @property
     def loss_without_size(self) -> str | None:
         """The way in which it got worse where no ratio can say by how much; None if it did not."""
-        before, after = (each.by_block(self.measure.of) for each in (self.old, self.new))
+        before, after = (_values(self.measure, each) for each in (self.old, self.new))
         if before and not after:
             return f"{self.measure.title} has no value any more: {self.new.outcome}"
         if self.measure.better < 0 and before and max(before.values()) == 0 < min(after.values()):
@@ -208,7 +218,7 @@ def compare_runs(
     apart = _alone(before, after)
     alone = [f"{_words(cell)}: only in the {which} run" for which, cell in apart]
     lost = [_words(cell) for _, cell in apart if cell in before]
-    differences = _differences(_software(old), _software(new))
+    differences = _differences(old, new, {cell.backend for cell in shared})
     rows = _rows(pairs, measures, is_paired=False)
     names = (f"run {old.run_id}", f"run {new.run_id}")
     return Comparison(*names, rows, alone, differences, is_paired=False, lost=lost)
@@ -315,7 +325,7 @@ def _p(row: Row) -> float:
 
 
 def _change(measure: Measure, old: CellSummary, new: CellSummary, *, is_paired: bool) -> Change | None:
-    before, after = (_positive(each.by_block(measure.of)) for each in (old, new))
+    before, after = (_positive(_values(measure, each)) for each in (old, new))
     if not before or not after:
         return None
     n = (len(before), len(after))
@@ -325,6 +335,11 @@ def _change(measure: Measure, old: CellSummary, new: CellSummary, *, is_paired: 
     if is_paired:
         return change_of_pairs(before, after)
     return change_of_runs([*before.values()], [*after.values()])
+
+
+def _values(measure: Measure, cell: CellSummary) -> dict[int, float]:
+    """A measure of the good samples by block; none of a cell with wrong output, which may lack rows."""
+    return {} if cell.is_wrong else cell.by_block(measure.of)
 
 
 def _positive(values: dict[int, float]) -> dict[int, float]:
@@ -450,10 +465,15 @@ def _software(run: RunSummary) -> dict[str, Any]:
     return {**run.environment, **(measured[0] if measured else {})}
 
 
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    noted = [(what, found(old), found(new)) for what, found in _NOTED.items()]
-    libraries = [{each["name"]: each["version"] for each in run["libraries"]} for run in (old, new)]
-    names = dict.fromkeys([*libraries[0], *libraries[1]])
+def _differences(old: RunSummary, new: RunSummary, compared: set[str]) -> list[str]:
+    """What differs in machine and software, without the libraries of backends that are not compared."""
+    before, after = _software(old), _software(new)
+    noted = [(what, found(before), found(after)) for what, found in _NOTED.items()]
+    libraries = [{each["name"]: each["version"] for each in run["libraries"]} for run in (before, after)]
+    # What no backend is named after, and pyarrow, from which all have their rows, may matter to any.
+    others = {library(each.cell.backend) for run in (old, new) for each in run.cells}
+    others -= {"pyarrow", *map(library, compared)}
+    names = [name for name in dict.fromkeys([*libraries[0], *libraries[1]]) if name not in others]
     noted += [(name, libraries[0].get(name), libraries[1].get(name)) for name in names]
     return [f"{what}: {before} and {after}" for what, before, after in noted if before != after]
 
@@ -548,11 +568,7 @@ def _table(found: Comparison, rows: list[Row]) -> Table:
 
 
 def _entries(row: Row) -> list[Entry]:
-    written = WRITTEN[row.measure.name]
-    sides = []
-    for side in (row.old, row.new):
-        value = side.estimate(row.measure.of)
-        sides.append(Entry(side.outcome if value is None else written(value.median)))
+    sides = [Entry(text) for text in sides_of(row)]
     change = row.change
     if change is None:
         return [*sides, Entry("-"), Entry("")]
@@ -561,6 +577,16 @@ def _entries(row: Row) -> list[Entry]:
     n = f"n={change.n[0]}" if change.n[0] == change.n[1] else f"n={change.n[0]}+{change.n[1]}"
     text = f"{_percent(change.ratio) if row.is_told else '~'} [{_end(change.low)}, {_end(change.high)}]"
     return [*sides, Entry(text), Entry(f"{row.p:.3f} {n}")]
+
+
+def sides_of(row: Row) -> list[str]:
+    """The medians of both cells; the outcome of one without a good sample, or with wrong output."""
+    written = WRITTEN[row.measure.name]
+    found = [(side, side.estimate(row.measure.of)) for side in (row.old, row.new)]
+    return [
+        outcome_words(side.outcome) if value is None or side.is_wrong else written(value.median)
+        for side, value in found
+    ]
 
 
 def label_of(row: Row, found: Comparison, always: Collection[str] = ()) -> str:

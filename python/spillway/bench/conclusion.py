@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spillway._wording import and_joined, counted
 from spillway.backends import Settings, library
 from spillway.backends.calls import call_of
-from spillway.bench.compare import WRITTEN, compare_pythons, label_of, pythons_of, usual_metrics
+from spillway.bench.compare import compare_pythons, label_of, pythons_of, sides_of, usual_metrics
 from spillway.bench.plan import DEFAULT_PROCESS, how_to_have
 from spillway.bench.ratio_tables import process_verdicts
 from spillway.bench.side_tables import found_limits
@@ -430,12 +430,7 @@ def _differing(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]
 
 
 def _entries(row: Row) -> Iterator[Entry]:
-    written = WRITTEN[row.measure.name]
-    values = [(side, side.estimate(row.measure.of)) for side in (row.old, row.new)]
-    sides = [
-        outcome_words(side.outcome) if value is None else written(value.median) for side, value in values
-    ]
-    yield Entry(" -> ".join(sides))
+    yield Entry(" -> ".join(sides_of(row)))
     if row.change is None:
         yield Entry("-")
     else:

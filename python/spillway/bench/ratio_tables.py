@@ -32,10 +32,10 @@ RATIO_LEGEND = (
     "Ratios are taken block by block; in brackets their 95 % interval from signed ranks, or with fewer than "
     "six blocks the whole range. `~`: the ratio does not differ significantly from 1, by Wilcoxon's signed "
     "ranks with Holm's correction for the ratios of the setting; with too few samples for that, by the "
-    "interval of each ratio. *mean* is the geometric mean over the numbers of rows. *detectable* is the "
-    "smallest difference that samples with this noise detect 8 times in 10 without that correction, at the "
-    "number of rows at which it is largest. The verdict and bold figures use the interval of each pair, "
-    "uncorrected."
+    "interval of each ratio. *mean* is estimated in the same way from the geometric mean, over the numbers "
+    "of rows, of the ratios of each block: it may lie outside the ratios shown. *detectable* is the smallest "
+    "difference that samples with this noise detect 8 times in 10 without that correction, at the number of "
+    "rows at which it is largest. The verdict and bold figures use the interval of each pair, uncorrected."
 )
 """The meaning of the entries of `ratio_tables`."""
 
@@ -112,6 +112,7 @@ def _ratio_table(run: RunSummary, setting: Setting, base: str | None, found: dic
 
 
 def _mean(cells: Sequence[CellSummary], base: str | None, backend: str, counts: Sequence[int]) -> list[str]:
+    """The estimate over the geometric means of each block, not the mean of the ratios beside it."""
     by_key = {(each.cell.backend, each.cell.rows): each.by_block(speed) for each in cells}
     pooled = pooled_ratio([(by_key[str(base), count], by_key[backend, count]) for count in counts])
     return ["-" if pooled is None else ratio_text(pooled)]

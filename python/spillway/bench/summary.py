@@ -139,6 +139,11 @@ class CellSummary(CellOfRun[Setting]):
         return self.outcome == "ok"
 
     @property
+    def is_wrong(self) -> bool:
+        """True if the output of any of its samples is wrong: its figures are not those of a writer."""
+        return any(self.outcome_of(sample) == "wrong_output" for sample in self.samples)
+
+    @property
     def wrong_samples(self) -> int:
         """Its samples that did not end well, or whose file a reader found wrong."""
         return sum(self.outcome_of(sample) != "ok" for sample in self.samples)

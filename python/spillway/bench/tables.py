@@ -332,9 +332,15 @@ def measures_table(run: RunSummary, setting: Setting) -> Table:
     )
 
 
+def three_digits(value: float) -> str:
+    """A number in three significant digits, zeros behind the point included: 970, 33.8, 1.02, 0.0456."""
+    rounded, _, exponent = f"{value:.{_DIGITS - 1}e}".partition("e")
+    return f"{float(f'{rounded}e{exponent}'):,.{max(0, _DIGITS - 1 - int(exponent))}f}" if value else "0"
+
+
 def megabytes(value: float) -> str:
     """Bytes of memory in MB, in three digits."""
-    return _three_digits(value / 1e6) if abs(value) >= _MEGABYTE else f"{value / 1e6:.2g}"
+    return three_digits(value / 1e6)
 
 
 def file_megabytes(value: float) -> str:
@@ -351,8 +357,8 @@ _Measure = tuple[str, "Metric", "_Written", int]
 _MEASURES: tuple[_Measure, ...] = (
     # name, value of a sample, how it is written, and what is best: 1 the largest, -1 the smallest, 0 neither
     ("MB/s", lambda s: s["throughput"]["megabytes_per_second"], lambda v: f"{v:,.0f}", 1),
-    ("wall s", lambda s: s["use"]["wall_seconds"], lambda v: f"{v:.2f}", -1),
-    ("CPU s", cpu_seconds, lambda v: f"{v:.2f}", -1),
+    ("wall s", lambda s: s["use"]["wall_seconds"], three_digits, -1),
+    ("CPU s", cpu_seconds, three_digits, -1),
     ("row groups", lambda s: s["output"]["row_groups"], lambda v: f"{v:,.0f}", 0),
     ("pool MB", lambda s: s["pyarrow_pool"] and s["pyarrow_pool"]["allocated_bytes"], megabytes, 0),
     ("own account MB", lambda s: s["account"][0]["bytes"] if s["account"] else None, megabytes, 0),
@@ -424,27 +430,20 @@ def speed_text(found: Estimate | None) -> str:
     if found is None:
         return "-"
     scale, unit = _unit_of(found.median)
-    middle = f"{_three_digits(found.median / scale)}{unit}"
+    middle = f"{three_digits(found.median / scale)}{unit}"
     return middle if found.n == 1 else f"{middle} [{_end(found.low, scale)}, {_end(found.high, scale)}]"
 
 
 def _end(value: float, scale: float) -> str:
     """An end of an interval in the median's unit, or with a unit of its own where it is far away."""
     if _NEAR[0] <= value / scale < _NEAR[1]:
-        return _three_digits(value / scale)
+        return three_digits(value / scale)
     scale, unit = _unit_of(value)
-    return f"{_three_digits(value / scale)}{unit}"
+    return f"{three_digits(value / scale)}{unit}"
 
 
 def _unit_of(value: float) -> tuple[float, str]:
     return next((pair for pair in _UNITS if value >= pair[0]), (1.0, ""))
-
-
-def _three_digits(value: float) -> str:
-    """A number in three significant digits, zeros behind the point included: 970, 33.8, 1.02."""
-    rounded = float(f"{value:.{_DIGITS}g}")
-    whole = len(f"{abs(rounded):.0f}")
-    return f"{rounded:,.{max(0, _DIGITS - whole)}f}"
 
 
 def ratio_text(found: Estimate) -> str:

@@ -86,7 +86,7 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
         ),
     ] = "logs",
     input: Annotated[  # noqa: A002 - the option's name
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Your own rows instead: a file, a folder or a quoted glob of Parquet, Arrow IPC, CSV "
             "or NDJSON; text files may be compressed (.gz, .zst)."
@@ -281,20 +281,22 @@ def bench(  # noqa: PLR0913 - one argument per option of the command
     with first_interrupt_alone(), termination_as_interrupt() as end_what_was_begun:
         try:
             pythons = parse_pythons(python or [])
+            own = _own(input)
             if resume is not None:
-                begun = _begun(context, resume, own=input is not None, pythons=tuple(pythons))
+                begun = _begun(context, resume, own=own is not None, pythons=tuple(pythons))
                 begun = replace(begun, retakes=retake)
                 options, out = begun.options, begun.folder.parent
-                sources = _sources(",".join(options.datasets), input, delimiter, encoding)
+                sources = _sources(",".join(options.datasets), own, delimiter, encoding)
                 engines, trace, keep_output = begun.engines, begun.trace, begun.keep_output
             else:
                 if retake:
                     raise OptionError("--retake: name the run with --resume")
                 begun = None
                 limits = _limits(memory)
-                counts, at_most = _rows(rows, quick=quick, own=_has_end(input, dataset))
+                counts, at_most = _rows(rows, quick=quick, own=_has_end(own, dataset))
                 modes = tuple(listed(mode))
-                sources = _sources(dataset, input, delimiter, encoding)
+                _refuse_unused(context, modes, own=own is not None, auto=samples == _AUTO)
+                sources = _sources(dataset, own, delimiter, encoding)
                 options = Options(
                     backends=tuple(listed(",".join(backend))) if backend else with_modes(modes),
                     rows=counts,
@@ -368,8 +370,7 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
     from spillway.errors import OptionError
 
     allowed = {"resume", "retake", "input", "delimiter", "encoding", "external", "python", "verbose"}
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    given = _given(context)
     if given - allowed:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given - allowed))
         raise OptionError(f"--resume uses the options of the original run: leave out {names}")
@@ -385,6 +386,48 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
         names = " ".join(f"--python {name}=PATH" for name in begun.options.pythons) or "no --python"
         raise OptionError(f"--resume: this run was started with {names}: pass the same")
     return begun
+
+
+def _given(context: typer.Context) -> set[str]:
+    """The options that are on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _own(inputs: list[str] | None) -> str | None:
+    """The user's own rows.
+
+    Raises:
+        OptionError: There is more than one --input.
+    """
+    from spillway.errors import OptionError
+
+    if inputs and len(inputs) > 1:
+        raise OptionError(
+            f"--input is given {len(inputs)} times, and a run measures one input: name a folder or a quoted "
+            f"glob for several files of the same columns, or measure each in a run of its own"
+        )
+    return inputs[0] if inputs else None
+
+
+def _refuse_unused(context: typer.Context, modes: tuple[str, ...], *, own: bool, auto: bool) -> None:
+    """Refuse options that would change nothing, whose values the user would take for measured.
+
+    Raises:
+        OptionError: One is given.
+    """
+    from spillway.errors import OptionError
+
+    given = _given(context)
+    if own and "dataset" in given:
+        raise OptionError("--dataset and --input both name the rows to measure: leave one of them out")
+    if "table_rows" in given and "table" not in modes:
+        raise OptionError(
+            f"--table-rows is for mode table, and the modes are {', '.join(modes)}: leave it out, or "
+            f"add table to --mode"
+        )
+    if not auto and given & {"precision", "budget"}:
+        raise OptionError("--precision and --budget are for --samples auto: add it, or leave them out")
 
 
 def _limit_kind(limits: tuple[int | None, ...], asked: str | None, on: str | None) -> str:

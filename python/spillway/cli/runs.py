@@ -216,10 +216,10 @@ def compare(
     those of different machines, unless --metric names only size and allocated,
     which do not depend on the machine.
 
-    Exit status 0: compared, and within the gate.
+    Exit status 0: compared; with --gate, within the gate.
 
-    Exit status 1: a writer got worse by more than the gate, fails now, or is
-    missing from the new run.
+    Exit status 1, with --gate alone: a writer got worse by more than the gate,
+    fails now, or is missing from the new run.
 
     Exit status 2: the runs cannot be compared, or there are too few samples
     for the gate; the message says why.

@@ -233,6 +233,13 @@ def _values(node: _Node) -> pl.Series | None:
         inner = inner["Alias"][0] if "Alias" in inner else inner["Cast"]["expr"]
     if not (isinstance(inner, dict) and inner.keys() == {"Literal"}):
         return None
+    match inner["Literal"]:
+        # polars reads back another double than it wrote, in one of twelve cases.
+        case {"Dyn": {"Float": value}} | {"Scalar": {"Float64": value}}:
+            is_whole = node is inner and value is not None
+            return pl.Series([value], dtype=pl.Float64) if is_whole else None
+        case {"Scalar": {"Float32": _} | {"Struct": _}}:
+            return None
     try:
         expression = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
         values = pl.select(expression).to_series()

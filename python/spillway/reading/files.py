@@ -544,7 +544,7 @@ def _blamed(batches: Iterator[pa.RecordBatch], quotes: Quotes) -> Iterator[pa.Re
 
 
 def _csv_rows(opened: _Opened, types: dict[str, pa.DataType], quotes: Quotes) -> RowStream:
-    source = Piped(CsvText(opened.utf8(), opened.path, quotes), opened.path)
+    source = Piped(CsvText(opened.utf8(), opened.path, quotes, opened.text_block), opened.path)
     # A byte more than a block: Arrow takes a row that a block cuts off for a whole one if nothing follows.
     head = source.head(opened.text_block + 1)
     if not head:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from spillway._wording import counted
+from spillway.bench.tables import file_megabytes, megabytes
 from spillway.errors import SpillwayError
 from spillway.harness.limits import Unlimited, choose_cores, stepping_aside
 from spillway.harness.probes.process import thread_environment
@@ -454,8 +455,8 @@ def legend(found: Found) -> list[str]:
     rounds = len(found.default.cpu_seconds)
     reading = (
         f"time: processor time over that of the defaults, by {counted(rounds, 'round')} in turns; size: of "
-        f"the file, over theirs; peak MB: growth of resident memory. {counted(found.tried, 'setting')} were "
-        f"measured as whole files."
+        f"the file, over theirs; rows/s: by wall time, not processor time; peak MB: growth of resident "
+        f"memory. {counted(found.tried, 'setting')} were measured as whole files."
     )
     return [reading]
 
@@ -488,6 +489,6 @@ def _entries(found: Found, each: Candidate) -> list[Entry]:
         Entry(interval),
         Entry(f"{each.size / found.default.size:.3f}", best=each is found.best),
         Entry(f"{found.rows / each.median_of('wall_seconds'):,.0f}"),
-        Entry(f"{each.size / 1e6:,.2f}"),
-        Entry(f"{each.median_of('peak_bytes') / 1e6:,.1f}"),
+        Entry(file_megabytes(each.size)),
+        Entry(megabytes(each.median_of("peak_bytes"))),
     ]

@@ -255,6 +255,7 @@ fn literal(value: &ConditionValue, kind: &ColumnType, column: &str) -> Result<Li
             Date => ": give a date, or a text such as '2026-01-31'",
             Timestamp => ": give a datetime with a tzinfo, or a text such as '2026-01-31T12:00:00Z'",
             TimestampNtz => ": give a datetime without a tzinfo, or a text such as '2026-01-31T12:00:00'",
+            Byte | Short | Integer | Long if value.is_beyond_longs() => ", which ends before 2^63",
             Byte | Short | Integer | Long => ": give an int",
             _ => "",
         };
@@ -359,6 +360,12 @@ fn time(text: &str) -> Option<(NaiveDateTime, Option<i64>)> {
 }
 
 impl ConditionValue {
+    /// True for a number that no long has.
+    fn is_beyond_longs(&self) -> bool {
+        const LONGS_END: f64 = 9_223_372_036_854_775_808.0;
+        matches!(self, Self::Double(value) if value.is_finite() && value.abs() >= LONGS_END)
+    }
+
     fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),

@@ -283,10 +283,7 @@ fn only_nulls(chunk: &ColumnChunkMetaData) -> bool {
 
 /// The least value, and the greatest one where it is known.
 fn bounds(statistics: &Statistics, kind: &ColumnType) -> Option<(ComparableBound, Option<ComparableBound>)> {
-    if matches!(
-        kind,
-        ColumnType::Primitive(Primitive::Boolean | Primitive::Binary)
-    ) {
+    if *kind == ColumnType::Primitive(Primitive::Binary) {
         return None;
     }
     // NaN is above all numbers, and most writers leave it out of their bounds.
@@ -316,7 +313,12 @@ fn bounds(statistics: &Statistics, kind: &ColumnType) -> Option<(ComparableBound
         Statistics::FixedLenByteArray(values) => {
             Some((text(values.min_opt()?), values.max_opt().map(|max| text(max))))
         }
-        Statistics::Boolean(_) | Statistics::Int96(_) => None,
+        // Spark writes none. delta-rs takes a bound that is absent for one of which nothing is true.
+        Statistics::Boolean(values) => Some((
+            ComparableBound::Whole(i128::from(*values.min_opt()?)),
+            Some(ComparableBound::Whole(i128::from(*values.max_opt()?))),
+        )),
+        Statistics::Int96(_) => None,
     }
 }
 
@@ -345,9 +347,7 @@ fn upper_json(bound: ComparableBound, kind: &ColumnType) -> Option<String> {
         ComparableBound::Text(bytes) => {
             raised(&String::from_utf8(bytes).ok()?).map(|text| Value::from(text).to_string())
         }
-        ComparableBound::Whole(number) => {
-            whole_json(number, kind, |number, unit| -(-number).div_euclid(unit))
-        }
+        ComparableBound::Whole(number) => whole_json(number, kind, div_ceil),
         ComparableBound::Real(number) => real_json(number),
     }
 }
@@ -385,8 +385,9 @@ fn whole_json(number: i128, kind: &ColumnType, to_millis: fn(i128, i128) -> i128
     match kind {
         ColumnType::Decimal(_, scale) => Some(decimal(number, u32::try_from(*scale).ok()?)),
         ColumnType::Primitive(Primitive::Date) => date(i64::try_from(number).ok()?),
-        ColumnType::Primitive(Primitive::Timestamp) => moment(to_millis(number, 1_000), "Z"),
-        ColumnType::Primitive(Primitive::TimestampNtz) => moment(to_millis(number, 1_000), ""),
+        ColumnType::Primitive(Primitive::Timestamp) => bound_moment(number, "Z", to_millis),
+        ColumnType::Primitive(Primitive::TimestampNtz) => bound_moment(number, "", to_millis),
+        ColumnType::Primitive(Primitive::Boolean) => Some((number != 0).to_string()),
         _ => Some(number.to_string()),
     }
 }
@@ -408,7 +409,18 @@ pub(crate) fn date(days: i64) -> Option<String> {
     (1..=9_999).contains(&day.year()).then(|| format!("\"{day}\""))
 }
 
-pub(crate) fn moment(millis: i128, zone: &str) -> Option<String> {
+/// A quotient that is rounded up.
+pub(crate) fn div_ceil(number: i128, unit: i128) -> i128 {
+    -(-number).div_euclid(unit)
+}
+
+/// Microseconds as a bound of milliseconds. The last millisecond of the calendar is cut, since readers expect bounds
+/// that may be cut: others would hold the file to have no rows.
+pub(crate) fn bound_moment(micros: i128, zone: &str, to_millis: fn(i128, i128) -> i128) -> Option<String> {
+    moment(to_millis(micros, 1_000), zone).or_else(|| moment(micros.div_euclid(1_000), zone))
+}
+
+fn moment(millis: i128, zone: &str) -> Option<String> {
     let moment = DateTime::from_timestamp_millis(i64::try_from(millis).ok()?)?;
     (1..=9_999)
         .contains(&moment.year())

@@ -1,6 +1,5 @@
 //! The class `DatasetWriter`, which `spillway.DatasetWriter` wraps.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use crate::errors::Failure;
 use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
 use crate::rows::{self, RowState, TakesRows};
+use crate::storage_options::StorageOptions;
 use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
 
@@ -159,7 +159,7 @@ impl PyDatasetWriter {
         schema: Option<&Bound<'_, PyAny>>,
         dataset: FolderOptions,
         options: Options<'_>,
-        storage_options: Option<HashMap<String, String>>,
+        storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let dataset = dataset.validated(py)?;
@@ -172,9 +172,8 @@ impl PyDatasetWriter {
                 )?);
             };
             refuse_reading_back(&options)?;
-            let settings: Vec<_> = settings.into_iter().collect();
             let url = directory.to_string_lossy();
-            let objects = DatasetObjects::new(&url, &settings, dataset.clone(), watch)?;
+            let objects = DatasetObjects::new(&url, &settings.0, dataset.clone(), watch)?;
             let objects = Box::new(objects);
             Ok(parquet_dataset::DatasetWriter::over(
                 objects, schema, dataset, options,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBool, PyBytes};
 
 /// A file object. It takes the GIL for each call and for nothing else.
 pub(crate) struct FileObject(Py<PyAny>);
@@ -38,16 +38,21 @@ impl Write for FileObject {
                 .bind(py)
                 .call_method1("write", (PyBytes::new(py, bytes),))
                 .map_err(io::Error::other)?;
-            let Some(written) = written.extract::<Option<usize>>().map_err(io::Error::other)? else {
+            if written.is_none() {
                 return self.took_all(py).map(|()| bytes.len());
-            };
-            if written > bytes.len() {
-                return Err(io::Error::other(format!(
-                    "write() took {} bytes and says {written}",
-                    bytes.len()
-                )));
             }
-            Ok(written)
+            match written.extract::<usize>() {
+                Ok(count) if (1..=bytes.len()).contains(&count) && !written.is_instance_of::<PyBool>() => {
+                    Ok(count)
+                }
+                _ => Err(io::Error::other(format!(
+                    "write() was given {} bytes and returned {}: it has to return how many it took, or None for all",
+                    bytes.len(),
+                    written
+                        .repr()
+                        .map_or_else(|_| String::new(), |text| text.to_string()),
+                ))),
+            }
         })
     }
 

@@ -18,6 +18,7 @@ mod object_folder;
 mod options;
 mod rewrite;
 mod rows;
+mod storage_options;
 mod turn;
 mod writer;
 

@@ -1,6 +1,5 @@
 //! The class `ObjectFolder`: a prefix of an object store, as the jobs of Spark use it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use object_sink::{ListedObject, Location, PendingUpload, RequestFailure, StoreFolder};
@@ -10,6 +9,7 @@ use pyo3::prelude::*;
 use crate::dataset::{FolderOptions, PyDatasetWriter};
 use crate::errors::Failure;
 use crate::options::Options;
+use crate::storage_options::StorageOptions;
 use crate::turn::{detached, watch};
 
 /// An upload as Python has it: the object's name, the upload's id, its parts, and the object's size.
@@ -63,8 +63,8 @@ pub(crate) struct ObjectFolder {
 #[pymethods]
 impl ObjectFolder {
     #[new]
-    fn new(py: Python<'_>, url: &str, storage_options: HashMap<String, String>) -> PyResult<Self> {
-        let options: Vec<_> = storage_options.into_iter().collect();
+    fn new(py: Python<'_>, url: &str, storage_options: StorageOptions) -> PyResult<Self> {
+        let StorageOptions(options) = storage_options;
         detached(py, || {
             let location = Location::new(url, &options)?;
             let folder = Arc::new(StoreFolder::open(&location, watch)?);

@@ -1,6 +1,5 @@
 //! Joining and splitting of files by row group, for `spillway.rewrite`.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use object_sink::DatasetObjects;
@@ -12,6 +11,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::dataset::{self, FolderOptions};
 use crate::errors::Failure;
+use crate::storage_options::StorageOptions;
 use crate::turn::{detached, watch};
 use crate::writer::{UnopenedSink, result_dict};
 
@@ -22,7 +22,7 @@ pub(crate) fn join_files<'py>(
     files: Vec<PathBuf>,
     destination: Bound<'py, PyAny>,
     durable: bool,
-    storage_options: Option<HashMap<String, String>>,
+    storage_options: Option<StorageOptions>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let place = UnopenedSink::of(destination, storage_options)?;
@@ -44,7 +44,7 @@ pub(crate) fn split_files(
     options: FolderOptions,
     max_file_row_groups: Option<u64>,
     durable: bool,
-    storage_options: Option<HashMap<String, String>>,
+    storage_options: Option<StorageOptions>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyList>> {
     let options = options.validated(py)?;
@@ -58,9 +58,8 @@ pub(crate) fn split_files(
                 let Some(settings) = storage_options else {
                     return Ok(Box::new(LocalFolder::new(&directory, options, durable)?));
                 };
-                let settings: Vec<_> = settings.into_iter().collect();
                 let url = directory.to_string_lossy();
-                Ok(Box::new(DatasetObjects::new(&url, &settings, options, watch)?))
+                Ok(Box::new(DatasetObjects::new(&url, &settings.0, options, watch)?))
             };
             Inputs::open(&files, go_on)?.into_folder(open, limits, go_on)
         })

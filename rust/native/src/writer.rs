@@ -1,6 +1,5 @@
 //! The class `Writer`, which `spillway.ParquetWriter` wraps.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,22 +16,20 @@ use crate::errors::Failure;
 use crate::file_object::FileObject;
 use crate::options::{self, Options};
 use crate::rows::{self, RowState, TakesRows};
+use crate::storage_options::StorageOptions;
 use crate::turn::{Turns, attend, check_signals, detached, interruptible};
 
 /// The destination of the bytes, before anything was opened.
 pub(crate) enum UnopenedSink {
     Path(PathBuf),
-    Url(String, HashMap<String, String>),
+    Url(String, StorageOptions),
     Object(FileObject),
     Destination(Destination),
 }
 
 impl UnopenedSink {
     /// Parses a destination. A string is a URL when storage options are given, even empty ones.
-    pub fn of(
-        destination: Bound<'_, PyAny>,
-        storage_options: Option<HashMap<String, String>>,
-    ) -> PyResult<Self> {
+    pub fn of(destination: Bound<'_, PyAny>, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         if destination.is_instance_of::<PyString>() {
             return Ok(match storage_options {
                 Some(options) => Self::Url(destination.extract()?, options),
@@ -50,7 +47,7 @@ impl UnopenedSink {
         Ok(match self {
             Self::Path(path) => sink::create(&path, durable)?,
             Self::Url(url, options) => {
-                let target = Target::new(&url, &options.into_iter().collect::<Vec<_>>())?;
+                let target = Target::new(&url, &options.0)?;
                 Box::new(ObjectSink::new(target, Box::new(attend))?)
             }
             Self::Object(object) => Box::new(StreamSink::new(Box::new(object))),
@@ -61,13 +58,9 @@ impl UnopenedSink {
 
 /// Asks the store of a URL if the object exists.
 #[pyfunction]
-pub(crate) fn is_object(
-    py: Python<'_>,
-    url: &str,
-    storage_options: HashMap<String, String>,
-) -> PyResult<bool> {
+pub(crate) fn is_object(py: Python<'_>, url: &str, storage_options: StorageOptions) -> PyResult<bool> {
+    let StorageOptions(options) = storage_options;
     let asked = py.detach(|| {
-        let options: Vec<_> = storage_options.into_iter().collect();
         let sink = ObjectSink::new(Target::new(url, &options)?, Box::new(attend))?;
         sink.is_there().map_err(|error| WriteError::io(url, error))
     });
@@ -92,7 +85,7 @@ impl PyWriter {
         destination: Bound<'_, PyAny>,
         schema: Option<&Bound<'_, PyAny>>,
         options: Options<'_>,
-        storage_options: Option<HashMap<String, String>>,
+        storage_options: Option<StorageOptions>,
     ) -> PyResult<Self> {
         let options = options.validated(py)?;
         let schema = schema.map(schema_from).transpose()?;

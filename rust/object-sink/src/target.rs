@@ -1,6 +1,8 @@
 //! Object URLs and their options, parsed and checked.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,15 @@ const FOR_TABLES_ONLY: [&str; 9] = [
     "aws_s3_lock_table_name",
     "mount_allow_unsafe_rename",
 ];
+
+/// Settings of S3 by which a store is found: the second of each pair comes before the first one, but must not come from
+/// the environment where a caller gives the first.
+const BEFORE_OTHERS: [(&str, &str); 2] = [
+    ("aws_endpoint", "aws_endpoint_url_s3"),
+    ("aws_default_region", "aws_region"),
+];
+/// Settings whose names tell of an endpoint, and that are no URL.
+const NO_URL: &str = "azure_use_fabric_endpoint";
 
 /// Names that are suggested in the place of unknown ones, as the documents of `object_store` and delta-rs have them.
 const OF_S3: &[&str] = &[
@@ -159,7 +170,8 @@ pub(crate) struct Address {
     pub retry: RetryConfig,
     url: Url,
     scheme: ObjectStoreScheme,
-    settings: Vec<(String, String)>,
+    /// By the names that `object_store` writes.
+    settings: BTreeMap<String, String>,
 }
 
 impl Address {
@@ -176,20 +188,25 @@ impl Address {
         let (url, scheme, path) = parsed(url, &shown)?;
         let given = StoreOptions::sort(options, &scheme)?;
         let environment: Vec<_> = environment
-            .filter(|(name, _)| has_prefix(&scheme, name) && knows(&scheme, &name.to_ascii_lowercase()))
+            .filter(|(name, value)| has_prefix(&scheme, name) && !value.is_empty())
+            .filter_map(|(name, value)| Some((canonical(&scheme, &name)?, value)))
             .collect();
         let all = environment.iter().chain(options);
         let secrets = Secrets::of(all.map(|(name, value)| (name.as_str(), value.as_str())));
-        let settings = environment
-            .iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
-            .chain(given.settings);
+        let mut settings: BTreeMap<_, _> = environment.into_iter().collect();
+        for (name, before) in BEFORE_OTHERS {
+            if given.settings.contains_key(name) {
+                settings.remove(before);
+            }
+        }
+        settings.extend(given.settings);
+        check_endpoints(&settings)?;
         Ok(Self {
             path,
             shown,
             secrets,
             retry: given.retry,
-            settings: settings.collect(),
+            settings,
             url,
             scheme,
         })
@@ -222,8 +239,7 @@ impl Address {
         time: &str,
         connector: impl HttpConnector,
     ) -> Result<Arc<dyn Client>, WriteError> {
-        let settings = self.settings.iter().cloned();
-        store(&self.scheme, &self.url, settings, retry, time, connector).map_err(|error| {
+        store(&self.scheme, &self.url, &self.settings, retry, time, connector).map_err(|error| {
             let message = format!("storage_options do not open {}: {error}", self.shown);
             WriteError::option("storage_options", self.secrets.scrub(&message))
         })
@@ -255,6 +271,14 @@ fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), Writ
             format!("{shown} is not accepted: {why}"),
         ))
     };
+    // The parser drops or resolves these, so that another object would be written.
+    if url.contains(|letter: char| letter.is_ascii_control()) || url.trim() != url {
+        return refuse("it has a line break, a tab or spaces around it: write them as %0A, %09 and %20");
+    }
+    let is_dots = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    if url.split('/').any(is_dots) {
+        return refuse("a part of its path is \".\" or \"..\", which no object's name has");
+    }
     let Ok(url) = Url::parse(url) else {
         return refuse("it is not a URL such as s3://bucket/data.parquet");
     };
@@ -264,30 +288,41 @@ fn parsed(url: &str, shown: &str) -> Result<(Url, ObjectStoreScheme, Path), Writ
              an object's name as %3F and %23",
         );
     }
-    let Ok((scheme, path)) = ObjectStoreScheme::parse(&url) else {
-        return refuse("choose s3://, gs://, az://, abfss:// or a path");
-    };
-    if !matches!(
-        scheme,
-        ObjectStoreScheme::AmazonS3
+    match ObjectStoreScheme::parse(&url) {
+        Ok((ObjectStoreScheme::AmazonS3 | ObjectStoreScheme::GoogleCloudStorage, _))
+            if url.port().is_some() || !url.username().is_empty() =>
+        {
+            refuse(
+                "it has a port or a user, and a bucket is expected: an endpoint belongs in storage_options",
+            )
+        }
+        Ok((
+            scheme @ (ObjectStoreScheme::AmazonS3
             | ObjectStoreScheme::GoogleCloudStorage
-            | ObjectStoreScheme::MicrosoftAzure
-    ) {
-        return refuse("choose s3://, gs://, az://, abfss:// or a path");
+            | ObjectStoreScheme::MicrosoftAzure),
+            path,
+        )) => Ok((url, scheme, path)),
+        Err(_) if is_of_stores(&url) && shown.contains(":///") => refuse("it names no bucket or container"),
+        Err(error) if is_of_stores(&url) && url.has_host() => refuse(&error.to_string()),
+        _ => refuse("choose s3://, gs://, az://, abfss:// or a path"),
     }
-    Ok((url, scheme, path))
+}
+
+fn is_of_stores(url: &Url) -> bool {
+    let schemes = ["s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"];
+    schemes.contains(&url.scheme())
 }
 
 /// A caller's options, sorted by their subject.
 struct StoreOptions {
-    settings: Vec<(String, String)>,
+    settings: BTreeMap<String, String>,
     retry: RetryConfig,
 }
 
 impl StoreOptions {
     fn sort(options: &[(String, String)], scheme: &ObjectStoreScheme) -> Result<Self, WriteError> {
         let mut given = Self {
-            settings: Vec::new(),
+            settings: BTreeMap::new(),
             retry: RetryConfig {
                 max_retries: RETRIES,
                 retry_timeout: RETRY_TIME,
@@ -307,8 +342,12 @@ impl StoreOptions {
                     None => return Err(not_a_number(name, value)),
                 },
                 table if FOR_TABLES_ONLY.contains(&table) => {}
-                known if knows(scheme, known) => given.settings.push((lower, value.clone())),
                 _ => {
+                    if let Some(known) = canonical(scheme, name) {
+                        // The last spelling of a name counts.
+                        given.settings.insert(known, value.clone());
+                        continue;
+                    }
                     return Err(WriteError::option(
                         "storage_options",
                         format!(
@@ -361,12 +400,39 @@ fn not_a_number(name: &str, value: &str) -> WriteError {
     )
 }
 
-fn knows(scheme: &ObjectStoreScheme, name: &str) -> bool {
-    match scheme {
-        ObjectStoreScheme::AmazonS3 => name.parse::<AmazonS3ConfigKey>().is_ok(),
-        ObjectStoreScheme::GoogleCloudStorage => name.parse::<GoogleConfigKey>().is_ok(),
-        _ => name.parse::<AzureConfigKey>().is_ok(),
+/// The name that `object_store` writes for a setting, which it reads in several spellings; `None` for an unknown one.
+fn canonical(scheme: &ObjectStoreScheme, name: &str) -> Option<String> {
+    fn written<K: FromStr + AsRef<str>>(name: &str) -> Option<String> {
+        Some(name.parse::<K>().ok()?.as_ref().to_owned())
     }
+    let name = name.to_ascii_lowercase();
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => written::<AmazonS3ConfigKey>(&name),
+        ObjectStoreScheme::GoogleCloudStorage => written::<GoogleConfigKey>(&name),
+        _ => written::<AzureConfigKey>(&name),
+    }
+}
+
+/// Refuses endpoints that no request can be made of: `object_store` panics at the first one.
+fn check_endpoints(settings: &BTreeMap<String, String>) -> Result<(), WriteError> {
+    let is_endpoint = |name: &str| (name.contains("endpoint") || name.contains("base_url")) && name != NO_URL;
+    for (name, value) in settings.iter().filter(|(name, _)| is_endpoint(name)) {
+        let refuse = |what: &str| {
+            let message = format!("{}={value:?} is not accepted: {what}", name.to_ascii_uppercase());
+            Err(WriteError::option("storage_options", message))
+        };
+        let url = value.parse::<Url>().ok();
+        match url.filter(|url| url.has_host() && !value.contains(char::is_whitespace)) {
+            Some(url) if url.scheme() == "https" => {}
+            Some(url) if url.scheme() == "http" => {
+                if name.starts_with("aws_endpoint") && !settings.contains_key("allow_http") {
+                    return refuse("requests to http:// need AWS_ALLOW_HTTP=\"true\" beside it");
+                }
+            }
+            _ => return refuse("give a URL such as \"http://127.0.0.1:9000\", with http:// or https://"),
+        }
+    }
+    Ok(())
 }
 
 fn has_prefix(scheme: &ObjectStoreScheme, name: &str) -> bool {
@@ -395,11 +461,11 @@ fn examples(scheme: &ObjectStoreScheme) -> &'static str {
     }
 }
 
-/// Makes the store with the settings in their order. The last one of a name counts.
+/// Makes the store with the settings.
 fn store(
     scheme: &ObjectStoreScheme,
     url: &Url,
-    settings: impl Iterator<Item = (String, String)>,
+    settings: &BTreeMap<String, String>,
     retry: RetryConfig,
     time: &str,
     connector: impl HttpConnector,
@@ -415,11 +481,11 @@ fn store(
                 .with_retry(retry)
                 .with_http_connector(connector)
                 .with_config(AmazonS3ConfigKey::Client(limit), time);
-            let set = |builder: AmazonS3Builder, (name, value): (String, String)| match name.parse() {
+            let set = |builder: AmazonS3Builder, (name, value): (&String, &String)| match name.parse() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
             };
-            Arc::new(settings.fold(start, set).build()?)
+            Arc::new(settings.iter().fold(start, set).build()?)
         }
         ObjectStoreScheme::GoogleCloudStorage => {
             let start = GoogleCloudStorageBuilder::new()
@@ -427,12 +493,12 @@ fn store(
                 .with_retry(retry)
                 .with_http_connector(connector)
                 .with_config(GoogleConfigKey::Client(limit), time);
-            let set = |builder: GoogleCloudStorageBuilder, (name, value): (String, String)| match name.parse()
-            {
-                Ok(key) => builder.with_config(key, value),
-                Err(_) => builder,
-            };
-            Arc::new(settings.fold(start, set).build()?)
+            let set =
+                |builder: GoogleCloudStorageBuilder, (name, value): (&String, &String)| match name.parse() {
+                    Ok(key) => builder.with_config(key, value),
+                    Err(_) => builder,
+                };
+            Arc::new(settings.iter().fold(start, set).build()?)
         }
         _ => {
             let start = MicrosoftAzureBuilder::new()
@@ -440,11 +506,11 @@ fn store(
                 .with_retry(retry)
                 .with_http_connector(connector)
                 .with_config(AzureConfigKey::Client(limit), time);
-            let set = |builder: MicrosoftAzureBuilder, (name, value): (String, String)| match name.parse() {
+            let set = |builder: MicrosoftAzureBuilder, (name, value): (&String, &String)| match name.parse() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
             };
-            Arc::new(settings.fold(start, set).build()?)
+            Arc::new(settings.iter().fold(start, set).build()?)
         }
     })
 }
@@ -517,6 +583,17 @@ mod tests {
             ("ftp://host/a", "choose s3://"),
             ("memory:///a", "choose s3://"),
             ("s3:/bucket/a", "choose s3://"),
+            ("s3:///a", "no bucket"),
+            ("s3://bucket/x//y", "empty path segment"),
+            ("s3://bucket/a%00z", "s3://bucket/a%00z is not accepted: Error"),
+            ("s3://bucket/impor\ntant", "%0A"),
+            ("s3://buc\nket/a", "%0A"),
+            ("s3://bucket/a\tb", "%09"),
+            ("s3://bucket/a ", "%20"),
+            ("s3://bucket/a/../b", "\"..\""),
+            ("s3://bucket/a/%2E./b", "\"..\""),
+            ("s3://bucket:99/a", "a port or a user"),
+            ("gs://me@bucket/a", "a port or a user"),
         ] {
             let message = opened(url, &[]).unwrap_err().to_string();
             assert!(message.contains(says), "{url}: {message}");
@@ -540,11 +617,67 @@ mod tests {
             }
         }
         for (_, name) in OTHER_NAMES {
-            assert!(
-                knows(&ObjectStoreScheme::AmazonS3, &name.to_ascii_lowercase()),
-                "{name}"
-            );
+            assert!(canonical(&ObjectStoreScheme::AmazonS3, name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_last_spelling_of_an_option_counts_and_all_come_before_the_environment() {
+        let environment = [
+            ("AWS_ENDPOINT_URL_S3", "http://environment:1"),
+            ("AWS_REGION", "there"),
+            ("AWS_SESSION_TOKEN", ""),
+            ("AWS_ALLOW_HTTP", "true"),
+        ];
+        let settings = |pairs: &[(&str, &str)]| {
+            Address::with_environment(
+                "s3://bucket/a",
+                &options(pairs),
+                options(&environment).into_iter(),
+            )
+            .unwrap()
+            .settings
+        };
+        for (first, last) in [
+            ("AWS_ENDPOINT_URL", "endpoint_url"),
+            ("endpoint_url", "AWS_ENDPOINT_URL"),
+        ] {
+            let pairs = [
+                (first, "http://first:1"),
+                (last, "http://last:1"),
+                ("default_region", "here"),
+            ];
+            let found = settings(&pairs);
+            let named = |name: &str| found.get(name).map(String::as_str);
+            assert_eq!(named("aws_endpoint"), Some("http://last:1"));
+            assert_eq!(named("aws_endpoint_url_s3"), None);
+            assert_eq!(named("aws_default_region"), Some("here"));
+            assert_eq!(named("aws_region"), None);
+            assert_eq!(named("aws_session_token"), None);
+        }
+        assert_eq!(settings(&[])["aws_endpoint_url_s3"], "http://environment:1");
+    }
+
+    #[test]
+    fn an_endpoint_that_no_request_can_be_made_of_is_refused() {
+        for endpoint in [
+            "127.0.0.1:9000",
+            "",
+            "localhost:9000",
+            "minio",
+            "/x",
+            "http://",
+            "http://a b",
+            "ftp://a",
+        ] {
+            let pairs = [("AWS_ENDPOINT_URL", endpoint), ("allow_http", "true")];
+            let message = opened("s3://bucket/a", &pairs).unwrap_err().to_string();
+            assert!(message.contains("give a URL such as"), "{endpoint}: {message}");
+        }
+        let endpoint = ("AWS_ENDPOINT_URL", "http://127.0.0.1:9000");
+        let message = opened("s3://bucket/a", &[endpoint]).unwrap_err().to_string();
+        assert!(message.contains("AWS_ALLOW_HTTP"), "{message}");
+        assert!(opened("s3://bucket/a", &[endpoint, ("AWS_ALLOW_HTTP", "true")]).is_ok());
     }
 
     #[test]

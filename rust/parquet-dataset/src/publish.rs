@@ -229,7 +229,7 @@ impl Moves<'_> {
         let path = loop {
             let name = target.template.name(number);
             let path = folder.join(&name);
-            number += 1;
+            number = number.saturating_add(1);
             match self.rename_new(&from, name_there, &inner, name.as_ref()) {
                 Ok(()) => break path,
                 // Another writer is about and took the number.

@@ -50,7 +50,7 @@ impl Staging {
         self.made.is_some()
     }
 
-    /// A path for one more file. Even readers that look into hidden folders do not take its name for data.
+    /// A path for one more file. Even readers that look into hidden folders pass over its name.
     ///
     /// # Errors
     /// When the folder is gone.
@@ -60,7 +60,7 @@ impl Staging {
             .as_ref()
             .ok_or_else(|| io::Error::other("the dataset is complete or was discarded"))?;
         self.files += 1;
-        Ok(hidden.path().join(format!("{:08}.tmp", self.files)))
+        Ok(hidden.path().join(format!(".{:08}.tmp", self.files)))
     }
 
     /// Removes the hidden folder, and keeps the dataset's.

@@ -110,27 +110,30 @@ impl Unsynced {
     }
 }
 
-/// Opens `path` for a new file: a temporary sibling for a regular file, a pipe or a device itself.
+/// Opens `path` for a new file: a temporary sibling for a regular file; a pipe or a device itself, and a file that has no
+/// path any more, to which `/dev/fd` leads.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path when it cannot be written.
 pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
     let with_path = |error| WriteError::io(path, error);
     let target = atomic::resolve(path).map_err(with_path)?;
-    match std::fs::metadata(&target) {
-        Ok(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
-        Ok(found) if !found.is_file() => {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(with_path(error)),
+    };
+    match found {
+        Some(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
+        Some(found) if !found.is_file() || !atomic::is_at(&found, &target) => {
             let file = std::fs::OpenOptions::new()
                 .write(true)
-                .open(&target)
+                .truncate(found.is_file())
+                .open(path)
                 .map_err(with_path)?;
             Ok(Box::new(Device::new(file, path)))
         }
-        Ok(_) => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?))
-        }
-        Err(error) => Err(with_path(error)),
+        _ => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
     }
 }
 

@@ -7,6 +7,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, FieldRef};
 
 use crate::error::{Misfit, UnsupportedColumn};
+use crate::large_values::LargeValues;
 use crate::plain::plain_field;
 use crate::values::Values;
 
@@ -104,6 +105,22 @@ impl ColumnBuilder {
                 map.keys.forget_tokens();
                 map.values.forget_tokens();
             }
+            _ => {}
+        }
+    }
+
+    /// Counts large values in `large`, which other columns share.
+    pub(crate) fn share(&mut self, large: &LargeValues) {
+        match &mut self.values {
+            Values::Text(text) => text.share(large),
+            Values::LargeText(text) => text.share(large),
+            Values::Binary(blob) => blob.share(large),
+            Values::LargeBinary(blob) => blob.share(large),
+            Values::List(list) => list.share(large),
+            Values::LargeList(list) => list.share(large),
+            Values::FixedList(list) => list.items.share(large),
+            Values::Struct(fields) => fields.columns.iter_mut().for_each(|column| column.share(large)),
+            Values::Map(map) => map.share(large),
             _ => {}
         }
     }

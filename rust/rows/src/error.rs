@@ -16,6 +16,7 @@ struct Details {
     message: String,
     full: bool,
     unknown_key: bool,
+    repeated_key: bool,
 }
 
 #[derive(Debug)]
@@ -33,6 +34,7 @@ impl Misfit {
             message: message.into(),
             full: false,
             unknown_key: false,
+            repeated_key: false,
         }))
     }
 
@@ -60,6 +62,15 @@ impl Misfit {
         misfit
     }
 
+    /// The misfit of a key that an object has twice.
+    #[must_use]
+    #[cold]
+    pub fn repeated_key() -> Self {
+        let mut misfit = Self::new("the key comes twice");
+        misfit.0.repeated_key = true;
+        misfit
+    }
+
     /// Says why as well.
     #[must_use]
     #[cold]
@@ -75,8 +86,14 @@ impl Misfit {
     }
 
     /// Returns true if the schema does not have the key.
-    pub(crate) fn is_unknown_key(&self) -> bool {
+    #[must_use]
+    pub fn is_unknown_key(&self) -> bool {
         self.0.unknown_key
+    }
+
+    /// Returns true if an object has the key twice.
+    pub(crate) fn is_repeated_key(&self) -> bool {
+        self.0.repeated_key
     }
 
     /// Adds the field `name` to the path.

@@ -13,6 +13,7 @@ mod decimal;
 mod error;
 mod infer;
 mod keys;
+mod large_values;
 mod ndjson;
 mod plain;
 mod repeated;

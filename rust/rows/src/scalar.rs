@@ -493,11 +493,15 @@ fn out_of_range(found: &str, unit: TimeUnit) -> Misfit {
 }
 
 fn duration(value: Scalar<'_>, unit: TimeUnit) -> Result<i64, Misfit> {
+    let unit_name = unit_name(unit);
     let ticks = match value {
         Scalar::Duration(nanos) => ticks_of(nanos, unit),
-        other => other.integer().and_then(|ticks| i64::try_from(ticks).ok()),
+        other => match other.integer() {
+            Some(ticks) => i64::try_from(ticks).ok(),
+            None => return Err(value.refused(&format!("a duration, or {unit_name}"))),
+        },
     };
-    ticks.ok_or_else(|| value.refused(&format!("a duration, or {}", unit_name(unit))))
+    ticks.ok_or_else(|| Misfit::new(format!("{} is out of range for {unit_name}", value.shown())))
 }
 
 fn uuid_text(bytes: &[u8; 16]) -> String {

@@ -9,12 +9,15 @@ use arrow_schema::{ArrowError, FieldRef, Schema, SchemaRef};
 use crate::column::ColumnBuilder;
 use crate::error::{Misfit, UnsupportedColumn};
 use crate::keys::Keys;
+use crate::large_values::LargeValues;
 
 /// The most rows of a batch. Larger batches cause more page faults: with 8,192 rows, NDJSON of logs takes 10% longer.
 const MOST_ROWS: usize = 2048;
 const MOST_BYTES: usize = 8 << 20;
 /// The number of rows between two counts of bytes.
 const ROWS_BETWEEN_LOOKS: usize = 64;
+/// The bytes of large values between two counts of all bytes.
+const LOAD_BETWEEN_LOOKS: usize = 1 << 20;
 
 /// The treatment of a key that the schema does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +97,7 @@ pub struct Rows {
     /// The columns. Code that appends to them calls [`Self::commit`] or [`Self::roll_back`] after each row.
     pub fields: Fields,
     count: usize,
+    large: LargeValues,
     declared: SchemaRef,
     schema: SchemaRef,
 }
@@ -104,13 +108,16 @@ impl Rows {
     /// # Errors
     /// When a column has a type that cannot be built from cells.
     pub fn new(schema: SchemaRef) -> Result<Self, UnsupportedColumn> {
-        let fields = Fields::new("", schema.fields())?;
+        let mut fields = Fields::new("", schema.fields())?;
+        let large = LargeValues::default();
+        fields.columns.iter_mut().for_each(|column| column.share(&large));
         let built: Vec<_> = fields.columns.iter().map(ColumnBuilder::field).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(built, schema.metadata().clone())),
             declared: schema,
             fields,
             count: 0,
+            large,
         })
     }
 
@@ -151,11 +158,14 @@ impl Rows {
     #[must_use]
     pub fn is_full(&self) -> bool {
         // The first rows are looked at one by one: a few large ones fill a batch.
-        let is_looked_at = self.count < ROWS_BETWEEN_LOOKS || self.count.is_multiple_of(ROWS_BETWEEN_LOOKS);
+        let is_looked_at = self.count < ROWS_BETWEEN_LOOKS
+            || self.count.is_multiple_of(ROWS_BETWEEN_LOOKS)
+            || self.large.bytes() >= LOAD_BETWEEN_LOOKS;
         self.count >= MOST_ROWS || (is_looked_at && self.bytes() >= MOST_BYTES)
     }
 
     fn bytes(&self) -> usize {
+        self.large.clear();
         self.fields.columns.iter().map(ColumnBuilder::bytes).sum()
     }
 

@@ -5,6 +5,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
 
 use crate::error::Misfit;
+use crate::large_values::{LARGE, LargeValues};
 use crate::ndjson::scan;
 
 /// The most bytes of a value. The rest of a Parquet page is left for lengths, levels and what compression may add.
@@ -15,6 +16,7 @@ pub const MOST_VALUE_BYTES: usize = (1 << 31) - (1 << 24);
 pub struct Blob<O> {
     ends: Vec<O>,
     data: Vec<u8>,
+    large: LargeValues,
 }
 
 impl<O: OffsetSizeTrait> Default for Blob<O> {
@@ -22,6 +24,7 @@ impl<O: OffsetSizeTrait> Default for Blob<O> {
         Self {
             ends: vec![O::zero()],
             data: Vec::new(),
+            large: LargeValues::default(),
         }
     }
 }
@@ -33,9 +36,30 @@ impl<O: OffsetSizeTrait> Blob<O> {
     /// When the column holds as many bytes as its offsets can count.
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<(), Misfit> {
-        check_length(value.len())?;
+        self.check_length(value.len())?;
         append(&mut self.data, value);
         self.end()
+    }
+
+    /// Checks that a value is not too long.
+    #[inline]
+    fn check_length(&self, length: usize) -> Result<(), Misfit> {
+        if length > LARGE {
+            return self.weigh(length);
+        }
+        Ok(())
+    }
+
+    fn weigh(&self, length: usize) -> Result<(), Misfit> {
+        if length > MOST_VALUE_BYTES {
+            return Err(much_too_long(length));
+        }
+        self.large.add(length);
+        Ok(())
+    }
+
+    pub(crate) fn share(&mut self, large: &LargeValues) {
+        self.large = large.clone();
     }
 
     /// Appends an empty value.
@@ -118,15 +142,6 @@ fn append(data: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Checks that a value is not too long.
-#[inline]
-fn check_length(length: usize) -> Result<(), Misfit> {
-    if length > MOST_VALUE_BYTES {
-        return Err(much_too_long(length));
-    }
-    Ok(())
-}
-
 #[cold]
 fn much_too_long(length: usize) -> Misfit {
     Misfit::new(format!(
@@ -198,7 +213,7 @@ impl<O: OffsetSizeTrait> Text<O> {
     #[inline]
     fn end_json(&mut self, bytes: &[u8], end: usize, before: usize) -> Result<Option<usize>, Misfit> {
         if bytes.get(end) == Some(&b'"') {
-            let length = check_length(self.0.data.len() - before);
+            let length = self.0.check_length(self.0.data.len() - before);
             if length.is_err() {
                 self.0.data.truncate(before);
             }
@@ -216,6 +231,10 @@ impl<O: OffsetSizeTrait> Text<O> {
 
     pub(crate) fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
+    }
+
+    pub(crate) fn share(&mut self, large: &LargeValues) {
+        self.0.share(large);
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -247,7 +266,7 @@ mod tests {
         assert_eq!((blob.data.capacity(), blob.ends.len()), (0, 1));
         blob.push(b"after").unwrap();
         zeros.truncate(MOST_VALUE_BYTES);
-        assert!(check_length(zeros.len()).is_ok());
+        assert!(blob.check_length(zeros.len()).is_ok());
         let text = String::from_utf8(vec![0; MOST_VALUE_BYTES + 1]).unwrap();
         assert!(Text::<i32>::default().push(&text).is_err());
     }

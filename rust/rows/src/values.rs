@@ -20,6 +20,7 @@ use half::f16;
 
 use crate::column::{ColumnBuilder, packed};
 use crate::error::{Misfit, UnsupportedColumn};
+use crate::large_values::LargeValues;
 use crate::repeated::check_keys;
 use crate::table::Fields;
 use crate::text::{Blob, Text};
@@ -72,6 +73,7 @@ pub enum Values {
 #[derive(Debug)]
 pub struct ListValues<O> {
     ends: Vec<O>,
+    large: LargeValues,
     /// The elements. [`Self::end`] makes one list of those that were appended.
     pub items: ColumnBuilder,
 }
@@ -84,8 +86,15 @@ impl<O: OffsetSizeTrait> ListValues<O> {
     #[inline]
     pub fn end(&mut self) -> Result<(), Misfit> {
         let end = O::from_usize(self.items.len()).filter(|_| self.items.len() <= O::MAX_OFFSET);
+        let start = self.ends[self.ends.len() - 1].as_usize();
+        self.large.add_items(self.items.len() - start);
         self.ends.push(end.ok_or_else(too_many)?);
         Ok(())
+    }
+
+    pub(crate) fn share(&mut self, large: &LargeValues) {
+        self.large = large.clone();
+        self.items.share(large);
     }
 
     pub(crate) fn ends(&self) -> &[O] {
@@ -172,6 +181,7 @@ impl FixedListValues {
 #[derive(Debug)]
 pub struct MapValues {
     ends: Vec<i32>,
+    large: LargeValues,
     entries: FieldRef,
     sorted: bool,
     /// The keys.
@@ -189,8 +199,15 @@ impl MapValues {
         let start = self.ends.last().map_or(0, |end| end.unsigned_abs() as usize);
         check_keys(&self.keys, start)?;
         let end = i32::try_from(self.keys.len()).map_err(|_| too_many())?;
+        self.large.add_items(self.keys.len() - start);
         self.ends.push(end);
         Ok(())
+    }
+
+    pub(crate) fn share(&mut self, large: &LargeValues) {
+        self.large = large.clone();
+        self.keys.share(large);
+        self.values.share(large);
     }
 
     pub(crate) fn ends(&self) -> &[i32] {
@@ -304,10 +321,12 @@ impl Values {
         Ok(match data_type {
             DataType::List(field) => Self::List(Box::new(ListValues {
                 ends: vec![0],
+                large: LargeValues::default(),
                 items: column(field)?,
             })),
             DataType::LargeList(field) => Self::LargeList(Box::new(ListValues {
                 ends: vec![0],
+                large: LargeValues::default(),
                 items: column(field)?,
             })),
             DataType::FixedSizeList(field, size) if *size >= 0 => {
@@ -327,6 +346,7 @@ impl Values {
                 };
                 Self::Map(Box::new(MapValues {
                     ends: vec![0],
+                    large: LargeValues::default(),
                     entries: Arc::clone(entries),
                     sorted: *sorted,
                     keys: column(keys)?,

@@ -486,3 +486,79 @@ fn a_value_larger_than_all_blocks_is_one_value() {
     let read = read(text.as_bytes(), &one("x", DataType::Utf8));
     assert_eq!(read.values(), [json!({"x": long}), json!({"x": "short"})]);
 }
+
+#[test]
+fn a_mark_that_was_kept_before_a_file_is_no_part_of_its_first_line() {
+    let schema = one("x", DataType::Int64);
+    let mut rows = Rows::new(Arc::new(schema)).unwrap();
+    let (mut ndjson, mut collected) = (Ndjson::default(), Collected::default());
+    ndjson.keep(b"\xef\xbb\xbf{\"x\"");
+    ndjson.begin_file();
+    ndjson
+        .feed(b": 1}\n", 0, &mut rows, Extra::Error, &mut collected)
+        .unwrap();
+    assert_eq!(collected.errors, vec![]);
+    assert_eq!(rows.rows(), 1);
+}
+
+#[test]
+fn a_row_with_a_key_twice_says_nothing_of_the_schema() {
+    let lines = [
+        "{\"x\":\"text\",\"y\":1,\"y\":2}",
+        "{\"x\":{\"z\":1,\"z\":\"text\"}}",
+        "{\"x\":[{\"z\":1,\"z\":1}]}",
+        "{\"x\":3}\n",
+    ];
+    let schema = infer_ndjson(lines.join("\n").as_bytes(), 1000, true)
+        .unwrap()
+        .schema();
+    assert_eq!(schema, one("x", DataType::Int64));
+}
+
+#[test]
+fn a_row_with_a_key_twice_is_told_by_it_where_it_left_the_schema_without_its_keys() {
+    for (text, field) in [("{\"x\":1,\"x\":2}", "x"), ("{\"x\":{\"z\":1,\"z\":2}}", "x.z")] {
+        let read = read(text.as_bytes(), &Schema::empty());
+        let error = &read.errors[0].0;
+        assert_eq!(
+            (error.field.as_str(), error.message.as_str()),
+            (field, "the key comes twice")
+        );
+    }
+}
+
+/// The most bytes that rows of `large` take after a hundred small ones, if those make no batch.
+fn bytes_of_batches(data_type: DataType, small: &str, large: &str) -> usize {
+    let text = format!("{}{}", small.repeat(100), large.repeat(60));
+    let read = read(text.as_bytes(), &one("x", data_type));
+    assert_eq!(read.errors, vec![]);
+    let bytes = read.batches.iter().map(RecordBatch::get_array_memory_size);
+    bytes.max().unwrap()
+}
+
+#[test]
+fn large_rows_behind_small_ones_soon_make_a_batch() {
+    let text = format!("{{\"x\":\"{}\"}}\n", "0123456789".repeat(100_000));
+    let escaped = text.replace("01234", "\\n1234");
+    let items = format!("{{\"x\":[{}0]}}\n", "0,".repeat(100_000));
+    let list = DataType::List(Arc::new(Field::new("element", DataType::Int64, true)));
+    for (data_type, small, large) in [
+        (DataType::Utf8, "{\"x\":\"s\"}\n", &text),
+        (DataType::LargeUtf8, "{\"x\":\"s\"}\n", &escaped),
+        (list, "{\"x\":[1]}\n", &items),
+    ] {
+        let bytes = bytes_of_batches(data_type.clone(), small, large);
+        assert!(bytes < 24 << 20, "{bytes} bytes of {data_type}");
+    }
+}
+
+#[test]
+fn batches_of_small_rows_are_as_long_as_ever_behind_a_large_one() {
+    let text = format!(
+        "{{\"x\":\"{}\"}}\n{}",
+        "0".repeat(4 << 20),
+        "{\"x\":\"s\"}\n".repeat(3_000)
+    );
+    let read = read(text.as_bytes(), &one("x", DataType::Utf8));
+    assert_eq!(read.batches[0].num_rows(), 2048);
+}

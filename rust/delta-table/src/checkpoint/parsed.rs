@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::error::{Result, TableError};
 use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::snapshot::Snapshot;
-use crate::stats::{date, field, moment};
+use crate::stats::{bound_moment, date, div_ceil, field};
 use crate::stats_columns::StatsColumns;
 
 /// The column of statistics.
@@ -99,13 +99,8 @@ fn texts(values: &ArrayRef, of: &str) -> Result<Vec<Option<String>>, ArrowError>
             let micros = values.as_primitive::<TimestampMicrosecondType>();
             let texts = micros.iter().map(|micros| {
                 let micros = i128::from(micros?);
-                // Milliseconds are what readers of statistics expect. A bound stays one.
-                let millis = if of == UPPER {
-                    -(-micros).div_euclid(1_000)
-                } else {
-                    micros.div_euclid(1_000)
-                };
-                moment(millis, zone)
+                let to_millis = if of == UPPER { div_ceil } else { i128::div_euclid };
+                bound_moment(micros, zone, to_millis)
             });
             texts.collect()
         }

@@ -8,6 +8,7 @@ use arrow_select::take::take;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
+use crate::schema::{ColumnType, Primitive};
 use crate::values::{Argument, Evaluate, NewColumns};
 
 use super::condition::ClauseCondition;
@@ -184,7 +185,8 @@ struct ClauseValues {
 }
 
 impl Clause {
-    /// A clause over this table and source. Updated rows have the columns of the key already.
+    /// A clause over this table and source. Updated rows have the columns of the key already, but for floats, of which
+    /// 0.0 equals -0.0.
     ///
     /// # Errors
     /// As [`NewColumns::of`]; [`TableError::Option`] when the source lacks a column.
@@ -201,7 +203,16 @@ impl Clause {
                 Some(names) => names.clone(),
             };
             if clause.kind != ClauseKind::NotMatched {
-                taken.retain(|name| !on.contains(name));
+                let is_real = |name: &String| {
+                    head.schema.columns.iter().any(|column| {
+                        column.name == *name
+                            && matches!(
+                                column.kind,
+                                ColumnType::Primitive(Primitive::Float | Primitive::Double)
+                            )
+                    })
+                };
+                taken.retain(|name| !on.contains(name) || is_real(name));
             }
             let place = |name: &String| {
                 let mut columns = head.schema.columns.iter();

@@ -20,6 +20,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::arrow::schema_from;
 use crate::errors::Failure;
 use crate::options::Options;
+use crate::storage_options::StorageOptions;
 use crate::turn::detached;
 
 mod append;
@@ -41,25 +42,22 @@ use attention::{Caller, attention, watch};
 use changes::{Changed, Changing, Evaluation, GivenClause, literals_of};
 use given::{GivenConditions, GivenFile, file_dict};
 
-type StorageOptions = BTreeMap<String, String>;
-
 /// The storage of a folder, or with storage options, of a URL.
 fn storage_of(root: &Path, options: Option<StorageOptions>) -> Result<Arc<dyn TableStorage>, TableError> {
     Ok(match options {
         None => Arc::new(LocalStorage::attended(root, watch)?),
-        Some(options) => Arc::new(store_of(root, options)?),
+        Some(options) => Arc::new(store_of(root, &options)?),
     })
 }
 
-fn store_of(url: &Path, options: StorageOptions) -> Result<Objects, TableError> {
+fn store_of(url: &Path, options: &StorageOptions) -> Result<Objects, TableError> {
     let url = url.to_str().ok_or_else(|| {
         TableError::option(
             "uri",
             format!("{} is not accepted: it is not UTF-8", url.display()),
         )
     })?;
-    let options: Vec<_> = options.into_iter().collect();
-    Ok(Objects::new(url, &options, attention, watch)?)
+    Ok(Objects::new(url, &options.0, attention, watch)?)
 }
 
 /// Raises `OptionError` unless a Delta table takes files with these options.
@@ -109,7 +107,7 @@ pub(crate) fn create_object(
     storage_options: StorageOptions,
 ) -> PyResult<bool> {
     detached(py, move || {
-        Ok(store_of(&folder, storage_options)?.create_once(name, &body)?)
+        Ok(store_of(&folder, &storage_options)?.create_once(name, &body)?)
     })
 }
 

@@ -37,6 +37,13 @@ impl From<Misfit> for Fault {
     }
 }
 
+impl From<PyErr> for Fault {
+    #[cold]
+    fn from(error: PyErr) -> Self {
+        Self::Raised(Box::new(error))
+    }
+}
+
 impl Fault {
     /// The fault of an object whose value was asked for and which raised.
     #[cold]
@@ -57,7 +64,7 @@ impl Fault {
     }
 
     #[cold]
-    fn in_item(self, index: usize) -> Self {
+    pub(super) fn in_item(self, index: usize) -> Self {
         match self {
             Self::Misfit(misfit) => Self::Misfit(misfit.in_item(index)),
             raised @ Self::Raised(_) => raised,
@@ -115,7 +122,7 @@ impl<'py> CellReader<'py> {
         };
         let column = &fields.columns[index];
         if column.len() != len {
-            return Err(Misfit::new("the key comes twice").in_field(column.name()).into());
+            return Err(Misfit::repeated_key().in_field(column.name()).into());
         }
         Ok(Some(index))
     }
@@ -154,7 +161,7 @@ impl<'py> CellReader<'py> {
     ) -> Result<Option<usize>, Fault> {
         let token = key as usize;
         if !self.is_text(key) {
-            return Err(Misfit::new("a key is not a str: keys are the names of fields").into());
+            return Err(not_a_name().into());
         }
         let name = self.utf8(key)?;
         // Rows of a parser have other key objects each time, in the same order.
@@ -218,7 +225,7 @@ impl<'py> CellReader<'py> {
             Some(error) if !error.is_instance_of::<pyo3::exceptions::PyUnicodeError>(self.py) => {
                 Fault::asked(self.py, error)
             }
-            _ => Misfit::new("the text has half of a surrogate pair, which UTF-8 cannot hold").into(),
+            _ => half_of_a_pair().into(),
         }
     }
 
@@ -437,28 +444,37 @@ impl<'py> CellReader<'py> {
         Ok(Some(Scalar::Time(micros * 1_000)))
     }
 
-    /// Appends numbers of other libraries: numpy's through `item()`, others through `__index__` or `__float__`.
+    /// Appends numbers of other libraries: numpy's through `item()`, others through `__index__`, their numerator or
+    /// `__float__`.
     fn number_like(&mut self, column: &mut ColumnBuilder, cell: &Bound<'py, PyAny>) -> CellResult {
         let py = self.py;
-        let has = |name| cell.get_type().hasattr(name).unwrap_or(false);
-        let value = if has(intern!(py, "dtype")) && has(intern!(py, "item")) {
-            let dimensions = cell
-                .getattr(intern!(py, "ndim"))
-                .and_then(|number| number.extract());
-            if dimensions.is_ok_and(|number: usize| number > 0) {
+        let class = cell.get_type();
+        let has = |name| class.hasattr(name).map_err(|error| Fault::asked(py, error));
+        let ask = |name| cell.getattr_opt(name).map_err(|error| Fault::asked(py, error));
+        let value = if has(intern!(py, "dtype"))? && has(intern!(py, "item"))? {
+            // A series may have no dimensions to speak of, and an `item()` where it is one element long.
+            let dimensions = ask(intern!(py, "ndim"))?.and_then(|number| number.extract::<usize>().ok());
+            if dimensions != Some(0) {
                 return Err(unfit(&column.values, cell));
             }
             // An element of a masked array has a number below its mask.
-            let mask = cell
-                .getattr(intern!(py, "mask"))
-                .and_then(|mask| mask.is_truthy());
-            if mask.unwrap_or(false) {
+            let mask = ask(intern!(py, "mask"))?.map_or(Ok(false), |mask| mask.is_truthy());
+            if mask.map_err(|error| Fault::asked(py, error))? {
                 return Ok(column.push_null()?);
             }
             cell.call_method0(intern!(py, "item"))
-        } else if has(intern!(py, "__index__")) {
+        } else if has(intern!(py, "__index__"))? {
             cell.call_method0(intern!(py, "__index__"))
-        } else if has(intern!(py, "__float__")) {
+        } else if has(intern!(py, "numerator"))? && has(intern!(py, "denominator"))? {
+            // As a float, a whole number would lose digits, and a fraction might become a whole number.
+            let numerator = whole_numerator(cell).map_err(|error| Fault::asked(py, error))?;
+            let is_float = matches!(column.values, Values::F16(_) | Values::F32(_) | Values::F64(_));
+            match numerator {
+                Some(numerator) => Ok(numerator),
+                None if is_float => cell.call_method0(intern!(py, "__float__")),
+                None => return Err(unfit(&column.values, cell)),
+            }
+        } else if has(intern!(py, "__float__"))? {
             cell.call_method0(intern!(py, "__float__"))
         } else {
             return Err(unfit(&column.values, cell));
@@ -545,6 +561,16 @@ fn numpy_clock<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, Py
     })
 }
 
+/// The integer that a fraction is, if it is one.
+fn whole_numerator<'py>(fraction: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = fraction.py();
+    if !fraction.getattr(intern!(py, "denominator"))?.eq(1)? {
+        return Ok(None);
+    }
+    let numerator = fraction.getattr(intern!(py, "numerator"))?;
+    numerator.call_method0(intern!(py, "__index__")).map(Some)
+}
+
 /// A value of the standard library.
 enum StandardValue {
     Scalar(Scalar<'static>),
@@ -560,16 +586,40 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
         || value.get_type().module().is_ok_and(|module| module == "datetime")
 }
 
-/// The nanoseconds of a timedelta. pandas' class has nanoseconds of its own.
+/// The nanoseconds of a timedelta. pandas' class has nanoseconds, and all other parts, of its own.
 fn nanos_of(delta: &Bound<'_, PyAny>) -> PyResult<i128> {
     let py = delta.py();
-    let part = |name| -> PyResult<i128> { delta.getattr(name)?.extract::<i64>().map(i128::from) };
-    let seconds = part(intern!(py, "days"))? * SECONDS_PER_DAY + part(intern!(py, "seconds"))?;
-    let nanos = match delta.getattr_opt(intern!(py, "nanoseconds"))? {
-        Some(nanos) => nanos.extract::<i64>()?.into(),
-        None => 0,
+    let nanos: Option<i128> = match delta.getattr_opt(intern!(py, "nanoseconds"))? {
+        Some(nanos) => Some(nanos.extract::<i64>()?.into()),
+        None => None,
     };
+    let timedelta = Classes::get(py)?.timedelta.bind(py);
+    let is_of_other = nanos.is_none() && !delta.get_type().is(timedelta);
+    let part = |name: &Bound<'_, PyString>| -> PyResult<i128> {
+        let part = if is_of_other {
+            // Not those of a subclass, which may say anything.
+            timedelta
+                .getattr(name)?
+                .call_method1(intern!(py, "__get__"), (delta,))?
+        } else {
+            delta.getattr(name)?
+        };
+        part.extract::<i64>().map(i128::from)
+    };
+    let seconds = part(intern!(py, "days"))? * SECONDS_PER_DAY + part(intern!(py, "seconds"))?;
+    let nanos = nanos.unwrap_or(0);
     Ok(seconds * NANOS_PER_SECOND + part(intern!(py, "microseconds"))? * 1_000 + nanos)
+}
+
+/// The misfit of a key that names no field.
+#[cold]
+pub(super) fn not_a_name() -> Misfit {
+    Misfit::new("a key is not a str: keys are the names of fields")
+}
+
+#[cold]
+pub(super) fn half_of_a_pair() -> Misfit {
+    Misfit::new("the text has half of a surrogate pair, which UTF-8 cannot hold")
 }
 
 #[cold]

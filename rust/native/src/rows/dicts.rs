@@ -300,6 +300,10 @@ fn refused<'py>(
         },
     };
     let misfit = match inferred {
+        // The first rows with such keys leave the schema without their other ones.
+        _ if misfit.is_unknown_key() && (inferred.is_some() || intake.may_widen()) => {
+            guess::unreadable(row)?.unwrap_or(misfit)
+        }
         Some(shape) if !shape.knows(&misfit) => misfit.explained(
             "the first rows do not say what the field is, and it is taken for text. Convert the value, or pass schema=",
         ),

@@ -5,29 +5,27 @@ use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
-use rows::{Guess, Shape};
+use rows::{Guess, Misfit, Shape};
 
 use crate::errors::Failure;
-use crate::rows::cells::{NumpyClock, clock_of_numpy, elements_of_numpy};
+use crate::rows::cells::{Fault, NumpyClock, clock_of_numpy, elements_of_numpy, half_of_a_pair, not_a_name};
 use crate::rows::classes::{Classes, is_missing};
 use crate::rows::conflict;
 
 const MOST_DEPTH: usize = 128;
 
-/// The shape of `rows`. Rows that are no dicts are skipped here, and reported when they are read.
+/// The shape of `rows`. Rows that are no dicts, or have keys that name no field, are skipped here, and reported when
+/// they are read.
 pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
     let mut shape = Shape::default();
     for (row, number) in rows.iter().zip(0..) {
         let Ok(dict) = row.cast::<PyDict>() else { continue };
-        for (key, value) in dict.iter() {
-            let Ok(name) = key.extract::<String>() else {
-                continue;
-            };
-            let guess = match guess(&value, 1) {
-                // Whoever appends a value that cannot be read says so, with its row and field.
-                Err(error) if error.is_instance_of::<PyException>(value.py()) => Guess::Null,
-                guess => guess?,
-            };
+        let fields = match fields(dict) {
+            Ok(fields) => fields,
+            Err(Fault::Misfit(_)) => continue,
+            Err(Fault::Raised(error)) => return Err(Failure::Python(*error)),
+        };
+        for (name, guess) in fields {
             shape
                 .observe(&name, guess)
                 .map_err(|found| conflict(number, &found))?;
@@ -36,7 +34,38 @@ pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
     Ok(shape)
 }
 
-fn guess(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+/// What keeps a row from being read under any schema that is inferred: a key that names no field.
+pub(crate) fn unreadable(row: &Bound<'_, PyAny>) -> Result<Option<Misfit>, Failure> {
+    let Ok(dict) = row.cast::<PyDict>() else {
+        return Ok(None);
+    };
+    match fields(dict) {
+        Ok(_) => Ok(None),
+        Err(Fault::Misfit(misfit)) => Ok(Some(misfit)),
+        Err(Fault::Raised(error)) => Err(Failure::Python(*error)),
+    }
+}
+
+/// The values of a row. A misfit is that of a key, in the row or in a dict inside of it.
+fn fields(row: &Bound<'_, PyDict>) -> Result<Vec<(String, Guess)>, Fault> {
+    let field = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let name = name_of(&key)?;
+        let guess = match guess(&value, 1) {
+            // Whoever appends a value that cannot be read says so, with its row and field.
+            Err(Fault::Raised(error)) if error.is_instance_of::<PyException>(value.py()) => Guess::Null,
+            guess => guess.map_err(|fault| fault.in_field(&name))?,
+        };
+        Ok((name, guess))
+    };
+    row.iter().map(field).collect()
+}
+
+fn name_of(key: &Bound<'_, PyAny>) -> Result<String, Misfit> {
+    let text = key.cast::<PyString>().map_err(|_| not_a_name())?;
+    text.extract().map_err(|_| half_of_a_pair())
+}
+
+fn guess(value: &Bound<'_, PyAny>, depth: usize) -> Result<Guess, Fault> {
     let py = value.py();
     let classes = Classes::get(py)?;
     let is = |class: &Py<pyo3::types::PyType>| value.is_instance(class.bind(py));
@@ -78,20 +107,21 @@ fn guess(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
     })
 }
 
-fn structure(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Guess> {
+fn structure(dict: &Bound<'_, PyDict>, depth: usize) -> Result<Guess, Fault> {
     let mut shape = Shape::default();
     for (key, value) in dict.iter() {
-        let name = key.extract::<String>().unwrap_or_default();
+        let name = name_of(&key)?;
+        let guess = guess(&value, depth + 1).map_err(|fault| fault.in_field(&name))?;
         // Two values under one name conflict nowhere: a dict has each key once.
-        let _ = shape.observe(&name, guess(&value, depth + 1)?);
+        let _ = shape.observe(&name, guess);
     }
     Ok(Guess::Struct(shape))
 }
 
-fn list(items: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+fn list(items: &Bound<'_, PyAny>, depth: usize) -> Result<Guess, Fault> {
     let mut merged = Guess::Null;
-    for item in items.try_iter()? {
-        let item = guess(&item?, depth + 1)?;
+    for (index, item) in items.try_iter()?.enumerate() {
+        let item = guess(&item?, depth + 1).map_err(|fault| fault.in_item(index))?;
         // Elements that do not go together are reported by the column that takes the first ones.
         let before = merged.clone();
         merged = merged.merge(item).unwrap_or(before);
@@ -116,7 +146,7 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Guess> {
 }
 
 /// Infers the type of other libraries' values from their Python equivalents.
-fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Guess> {
+fn foreign(value: &Bound<'_, PyAny>, depth: usize) -> Result<Guess, Fault> {
     // For nanoseconds, `tolist()` returns an integer without its unit.
     if let Some(clock) = clock_of_numpy(value)?
         && !matches!(clock, NumpyClock::Other)

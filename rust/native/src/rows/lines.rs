@@ -75,9 +75,14 @@ pub(crate) fn write(
     source: NdjsonSource,
     rules: Rules,
 ) -> Result<u64, Failure> {
-    let before = kept.ndjson.clone();
     let written = match source {
+        // No line ends, so nothing is read that could fail. The line is not copied for each of its pieces.
+        NdjsonSource::Chunk(chunk) if !chunk.contains(&b'\n') => {
+            kept.ndjson.keep(&chunk);
+            Ok(0)
+        }
         NdjsonSource::Chunk(chunk) => {
+            let before = kept.ndjson.clone();
             let written = write_chunk(writer, kept, schema, &chunk, &rules);
             if written.is_err() && rules.is_all_or_nothing(false) {
                 kept.ndjson = before;
@@ -85,6 +90,7 @@ pub(crate) fn write(
             written
         }
         NdjsonSource::File(file) => {
+            let before = kept.ndjson.clone();
             let written = write_file(writer, kept, schema, &file, &rules);
             if written.is_err() {
                 kept.ndjson.leave_file(before);
@@ -108,10 +114,6 @@ fn write_chunk(
     chunk: &[u8],
     rules: &Rules,
 ) -> Result<u64, Failure> {
-    if !chunk.contains(&b'\n') {
-        kept.ndjson.keep(chunk);
-        return Ok(0);
-    }
     let mut ndjson = std::mem::take(&mut kept.ndjson);
     let rows = match kept.builders(schema, writer, || shape(&ndjson, chunk, false)) {
         Ok(rows) => rows,
@@ -136,12 +138,17 @@ fn write_file(
     rules: &Rules,
 ) -> Result<u64, Failure> {
     let mut head = Vec::new();
-    let mut ended = false;
+    let (mut has_line, mut ended, mut failed) = (false, false, None);
     if schema.is_none() {
-        while !ended && (head.len() < SAMPLE_BYTES || !head.contains(&b'\n')) {
-            match read(file)? {
-                Some(bytes) => head.extend_from_slice(&bytes),
-                None => ended = true,
+        while !ended && failed.is_none() && (head.len() < SAMPLE_BYTES || !has_line) {
+            match read(file) {
+                Ok(Some(bytes)) => {
+                    has_line |= bytes.contains(&b'\n');
+                    head.extend_from_slice(&bytes);
+                }
+                Ok(None) => ended = true,
+                Err(failure) if has_line => failed = Some(failure),
+                Err(failure) => return Err(failure),
             }
         }
     }
@@ -153,6 +160,10 @@ fn write_file(
     let rows = kept.builders(schema, writer, || shape(&ndjson, &head, ended))?;
     let mut intake = Intake::new(writer, rules, true);
     let mut outcome = ndjson.feed(&head, 0, rows, rules.extra, &mut intake);
+    // The rows that came before a failure are kept, as they are with a schema.
+    if let Some(failure) = failed {
+        outcome = outcome.and(Err(failure));
+    }
     while let (Ok(row), false) = (&outcome, ended) {
         outcome = match read(file) {
             Ok(Some(bytes)) => ndjson.feed(&bytes, *row, rows, rules.extra, &mut intake),

@@ -17,7 +17,6 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::error::{Misfit, RowError};
 use crate::table::{Extra, Rows};
-use cursor::Cursor;
 use parse::Parser;
 
 pub use guess::infer;
@@ -101,7 +100,8 @@ impl Ndjson {
 
     /// Begins another file, which may have a byte order mark, unless a line goes on in it.
     pub fn begin_file(&mut self) {
-        self.begun = !self.tail.is_empty();
+        // The line may itself begin its file, with a mark.
+        self.begun &= !self.tail.is_empty();
     }
 
     /// Keeps bytes for later, unread.
@@ -179,11 +179,10 @@ impl Ndjson {
     }
 }
 
-/// What keeps a line from being read under any schema: it is not JSON, or nests too deeply.
+/// What keeps a line from being read under any schema with its keys: it is not JSON, nests too deeply, or has a key
+/// twice.
 fn unreadable(line: &str) -> Option<Misfit> {
-    let mut cursor = Cursor::new(line);
-    cursor.skip_blanks();
-    cursor.skip(&mut String::new(), 0).err()
+    guess::guess_row(line, &mut String::new()).err()
 }
 
 /// Strips a byte order mark from `bytes`, if they are the first ones.

@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
                 if let Some(index) = self.key(fields, &mut place)? {
                     let column = &mut fields.columns[index];
                     if column.len() != len {
-                        return Err(Misfit::new("the key comes twice").in_field(column.name()));
+                        return Err(Misfit::repeated_key().in_field(column.name()));
                     }
                     if let Err(misfit) = self.value(column, depth + 1) {
                         return Err(misfit.in_field(column.name()));
