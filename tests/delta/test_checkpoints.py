@@ -141,8 +141,12 @@ def test_checkpoints_are_those_of_the_kernel(tmp_path: Path, setting: str) -> No
     assert set(ours.column_names) == set(theirs.column_names)
     for name in ("partitionValues_parsed", "stats_parsed"):
         if name in ours.column_names:
-            assert without_nothing_of(ours[name]) == without_nothing_of(theirs[name])
-            assert types_of(ours.schema.field(name)) == types_of(theirs.schema.field(name))
+            found = without_nothing_of(ours[name]), types_of(ours.schema.field(name))
+            for stats in (*found[0], found[1]):
+                for bounds in ("minValues", "maxValues"):
+                    # The kernel leaves bounds of booleans out, without which delta-rs finds no row by one.
+                    stats.get(bounds, {}).pop("flag", None)
+            assert found == (without_nothing_of(theirs[name]), types_of(theirs.schema.field(name)))
     if "stats" in ours.column_names:
         assert ours["stats"].to_pylist() == theirs["stats"].to_pylist()
 

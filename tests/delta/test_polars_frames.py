@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -217,6 +218,23 @@ PUSHED = {
     "a literal first": pl.lit(-30, pl.Int16) > pl.col("small"),
     "doubles": pl.col("level") == 2.5,
 }
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["==", ">=", "<=", "between", "in"]))
+@example(94.24502837770503, "==")
+def test_a_double_of_a_predicate_keeps_all_of_its_digits(value: float, sign: str) -> None:
+    column = pl.col("real")
+    predicate = {
+        "==": column == value,
+        ">=": column >= value,
+        "<=": column <= value,
+        "between": column.is_between(value, value),
+        "in": column.is_in([value]),
+    }[sign]
+    condition = where_of(predicate, pl.Schema({"real": pl.Float64()}))
+    found = re.findall(r"-?\d\.\d+e[+-]\d+", condition)
+    assert bool(found) == (value != 0)
+    assert {float(digits) for digits in found} <= {value}
 
 
 @pytest.mark.parametrize("name", PUSHED)

@@ -67,13 +67,13 @@ def test_statistics_are_what_the_protocol_says(tmp_path: Path) -> None:
     assert stats["numRecords"] == 3
     assert stats["minValues"] == {
         "text": "a", "long": -(2**63), "int": -1, "short": -1, "byte": -1,
-        "float": pytest.approx(-0.0), "double": 0.0, "date": "0001-01-01",
+        "float": pytest.approx(-0.0), "double": 0.0, "flag": False, "date": "0001-01-01",
         "moment": "2026-11-20T12:30:00.000Z", "clock": "2026-11-20T12:30:00.000",
         "small": -0.01, "large": -1, "group": {"x": 1, "y": "a"},
     }  # fmt: skip
     assert stats["maxValues"] == {
         "text": "é" * 31 + "ê", "long": 2**63 - 1, "int": 1, "short": 1, "byte": 1,
-        "float": pytest.approx(0.1), "double": 1e300, "date": "9999-12-31",
+        "float": pytest.approx(0.1), "double": 1e300, "flag": True, "date": "9999-12-31",
         "moment": "2026-11-20T12:30:00.001Z", "clock": "2026-11-20T12:30:00.001",
         "small": 1.5, "large": 10**37, "group": {"x": 1, "y": "z"},
     }  # fmt: skip
@@ -82,6 +82,21 @@ def test_statistics_are_what_the_protocol_says(tmp_path: Path) -> None:
     assert not {"list", "map"} & stats["nullCount"].keys()
     body = (tmp_path / "t" / "_delta_log" / f"{1:020}.json").read_text()
     assert str(10**37) in body, "a decimal never goes through a double"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, False],
+        [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, dt.UTC)],
+    ],
+    ids=["boolean", "the end of time"],
+)
+def test_delta_rs_finds_each_row_by_its_value(tmp_path: Path, values: list[Any]) -> None:
+    spillway.delta.write(tmp_path / "t", pa.table({"v": [*values, None]}))
+    for value in values:
+        rows = deltalake.DeltaTable(tmp_path / "t").to_pyarrow_table(filters=[("v", "=", value)])
+        assert rows["v"].to_pylist() == [value]
 
 
 def test_a_column_with_nan_has_no_bounds(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import spillway
 import spillway.delta
-from spillway.errors import OptionError
+from spillway.errors import OptionError, SchemaError
 
 from ..counts import examples
 from ..interop import strategies
@@ -42,7 +42,11 @@ def test_every_table_passes_and_its_file_is_that_with_checksums(
     options |= {"verify": None, "page_checksums": True}
     cuts = data.draw(strategies.cuts(table.num_rows))
     plain = io.BytesIO()
-    write(table, plain, **options)
+    try:
+        write(table, plain, **options)
+    except SchemaError as error:
+        assert "has no Julian day for INT96" in str(error)  # noqa: PT017 - any other one fails the test
+        reject()
     path = tmp_path_factory.getbasetemp() / "verified.parquet"
     for level in LEVELS:
         write(table, path, cuts=cuts, **options | {"verify": level})

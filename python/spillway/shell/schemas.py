@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from spillway.reading.files import BadRow
     from spillway.reading.text import Readable
+    from spillway.types import Extra
 
 _ACCEPTED = 'a Parquet or Arrow file, or JSON such as {"id": "int64", "time": "timestamp[us, tz=UTC]"}'
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?(?:tz=)?(.+)\]")
@@ -189,19 +190,24 @@ def _settled(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _of_the_writer(sample: bytes, name: str, place: Callable[[int], str]) -> pa.Schema:
+def _of_the_writer(
+    sample: bytes, name: str, place: Callable[[int], str], extra: Extra = "ignore"
+) -> pa.Schema:
     file = io.BytesIO()
     bad: list[RowError] = []
     try:
         with ParquetWriter(file, compression="uncompressed") as writer:
             writer.write_ndjson(
-                sample, on_error=lambda error: bad.append(error) if not bad else None, extra="ignore"
+                sample, on_error=lambda error: bad.append(error) if not bad else None, extra=extra
             )
     except SchemaError as error:
         if found := _ROW.fullmatch(str(error)):
             line = _lines_with_rows(sample)[int(found["row"])]
             said = f"{place(line)}: {found['field']}: {found['reason'].partition(': pass schema=')[0]}"
             raise SchemaError(f"{said}; give the types with --schema FILE", error.column) from error
+        if not bad and extra == "ignore":
+            # Lines of which each has a key twice have no columns, and nothing else that is bad.
+            return _of_the_writer(sample, name, place, "error")
         if not bad:
             raise SchemaError(f"{name}: {error}", error.column) from error
         # Without a row there are no columns.

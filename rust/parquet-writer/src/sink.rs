@@ -110,8 +110,8 @@ impl Unsynced {
     }
 }
 
-/// Opens `path` for a new file: a temporary sibling for a regular file; a pipe or a device itself, and a file that has no
-/// path any more, to which `/dev/fd` leads.
+/// Opens `path` for a new file: a temporary sibling of a regular file, and `path` itself for a pipe, a device, or a
+/// file without another path, to which `/dev/fd` leads.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path when it cannot be written.

@@ -8,7 +8,6 @@ use arrow_select::take::take;
 
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
-use crate::schema::{ColumnType, Primitive};
 use crate::values::{Argument, Evaluate, NewColumns};
 
 use super::condition::ClauseCondition;
@@ -185,8 +184,7 @@ struct ClauseValues {
 }
 
 impl Clause {
-    /// A clause over this table and source. Updated rows have the columns of the key already, but for floats, of which
-    /// 0.0 equals -0.0.
+    /// A clause over this table and source. Updated rows have the columns of the key already.
     ///
     /// # Errors
     /// As [`NewColumns::of`]; [`TableError::Option`] when the source lacks a column.
@@ -203,16 +201,7 @@ impl Clause {
                 Some(names) => names.clone(),
             };
             if clause.kind != ClauseKind::NotMatched {
-                let is_real = |name: &String| {
-                    head.schema.columns.iter().any(|column| {
-                        column.name == *name
-                            && matches!(
-                                column.kind,
-                                ColumnType::Primitive(Primitive::Float | Primitive::Double)
-                            )
-                    })
-                };
-                taken.retain(|name| !on.contains(name) || is_real(name));
+                taken.retain(|name| !on.contains(name));
             }
             let place = |name: &String| {
                 let mut columns = head.schema.columns.iter();
