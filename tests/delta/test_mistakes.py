@@ -9,7 +9,13 @@ import pyarrow as pa
 import pytest
 
 import spillway.delta
-from spillway.errors import NotArrowError, OptionError, SchemaError, UnknownOptionError
+from spillway.errors import (
+    NotArrowError,
+    OptionError,
+    SchemaError,
+    UnknownOptionError,
+    VersionNotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +53,11 @@ def table(tmp_path: Path) -> spillway.delta.Table:
         (lambda t: t.merge(pa.table({"id": [1]}), "target.id = source.id"), OptionError, "no condition$"),
         (lambda t: t.vacuum(retention=0), OptionError, r"such as timedelta\(days=7\)"),
         (lambda t: t.changes(dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), OptionError, "the number of a version"),
+        (lambda t: t.history(-1), OptionError, "limit=-1 is not accepted: give 0 or more"),
+        (lambda t: t.scan(version=2**63), VersionNotFoundError, "9223372036854775807"),
+        (lambda t: t.files(version=2**70), VersionNotFoundError, "9223372036854775807"),
+        (lambda t: t.restore(2**65), VersionNotFoundError, "9223372036854775807"),
+        (lambda t: t.scan(where=[("id", "=", 2**70)]), OptionError, "which ends before 2"),
         (lambda t: t.outcome("nonsense"), OptionError, "is not that of a CommitUnknown"),
         (lambda t: t.set_properties({"team": 1.5}), OptionError, "a value is text"),
         (lambda t: spillway.delta.open(t.path, version=0), UnknownOptionError, r"scan\(version=\.\.\.\)"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["number_of"]
 
+_LAST = (1 << 63) - 1
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -29,7 +30,8 @@ def number_of(version: Version, table: _native.DeltaTable) -> int:
     given: Any = version
     if not isinstance(given, bool):
         with contextlib.suppress(TypeError):
-            return operator.index(given)
+            # Beyond those of the protocol there is none either.
+            return min(operator.index(given), _LAST)
     # Versions have whole milliseconds.
     return table.version_at((_time(version) - _EPOCH) // dt.timedelta(milliseconds=1))
 

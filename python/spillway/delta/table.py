@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 __all__ = ["Table", "create", "open", "write"]
 
 _TIMEOUT = 300.0
+_MOST_VERSIONS = 1 << 63
 _DEFAULTS = WriterOptions()
 _log = logging.getLogger("spillway.delta")
 
@@ -361,9 +362,20 @@ class Table:
         return Changes(self._native.changes(first_version, last_version, names))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return the history of the table, newest version first, as far back as the log goes."""
+        """Return the history of the table, newest version first, as far back as the log goes.
+
+        Args:
+            limit: The most versions; None for all.
+
+        Raises:
+            OptionError: `limit` is negative.
+        """
+        if limit is not None and limit < 0:
+            raise OptionError(f"limit={limit} is not accepted: give 0 or more, or None for all", "limit")
         entries = []
-        for version, millis, text in self._native.history(limit):
+        for version, millis, text in self._native.history(
+            None if limit is None else min(limit, _MOST_VERSIONS)
+        ):
             info = json.loads(text) or {}
             timestamp = info.get("timestamp") if millis is None else millis
             entries.append(HistoryEntry(version, timestamp, info.get("operation"), info))
