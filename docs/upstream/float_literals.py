@@ -8,7 +8,7 @@ import random
 import polars as pl
 
 print("polars", pl.__version__)
-chance = random.Random(1)
+chance = random.Random(1)  # noqa: S311 - no secret
 values = [chance.uniform(0, 100) for _ in range(10_000)]
 other = []
 for value in values:

@@ -234,7 +234,7 @@ def _values(node: _Node) -> pl.Series | None:
     if not (isinstance(inner, dict) and inner.keys() == {"Literal"}):
         return None
     match inner["Literal"]:
-        # polars reads back another double than it wrote, in one of twelve cases.
+        # For one double in eleven, polars reads back another than it wrote.
         case {"Dyn": {"Float": value}} | {"Scalar": {"Float64": value}}:
             is_whole = node is inner and value is not None
             return pl.Series([value], dtype=pl.Float64) if is_whole else None
