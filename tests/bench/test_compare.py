@@ -210,7 +210,7 @@ def test_what_no_machine_changes_compares_between_machines(make):
 def test_other_rows_are_refused(make):
     old, new = (make(name, {"mine": Writes(speeds(1))}) for name in ("old", "new"))
     (held,) = [each for each in new.environment["inputs"] if each["dataset"] == new.cells[0].cell.dataset]
-    held["first_batch"] = "g"
+    held["first_batch"] = held["all_rows"] = "g"
     with pytest.raises(OptionError, match="the rows of logs are not the same"):
         compare_runs(old, new, [SPEED])
 

@@ -14,6 +14,7 @@ import spillway
 from spillway import runs
 from spillway.bench.resume import read_begun
 from spillway.bench.summary import read_run
+from spillway.bench.tables import megabytes
 from spillway.errors import OptionError
 from spillway.harness.records import read_json
 
@@ -162,7 +163,7 @@ def test_the_least_memory_is_what_the_report_says():
     report = max((RESULTS / "limits").glob("*/report.md")).read_text()
     assert frame["survives_from_bytes"].is_sorted()
     for name, least in frame.select("backend", "survives_from_bytes").iter_rows():
-        assert re.search(rf"^\| {name} \| {least / 1e6:.3g} \(", report, flags=re.MULTILINE), name
+        assert re.search(rf"^\| {name} \| {megabytes(least)} \(", report, flags=re.MULTILINE), name
     assert runs.least_memory(RESULTS / "reference").num_rows == 0
 
 
