@@ -53,6 +53,9 @@ class Last:
         kill(own, number)
 
 last = Last()
+# What runs the tests may have it ignored, as `nohup` has SIGHUP.
+if signal.getsignal(signal.{name}) is signal.SIG_IGN:
+    signal.signal(signal.{name}, signal.SIG_DFL)
 try:
     with {taken}():
         os.kill(os.getpid(), signal.{name})
