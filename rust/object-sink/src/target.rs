@@ -425,7 +425,9 @@ fn check_endpoints(settings: &BTreeMap<String, String>) -> Result<(), WriteError
         match url.filter(|url| url.has_host() && !value.contains(char::is_whitespace)) {
             Some(url) if url.scheme() == "https" => {}
             Some(url) if url.scheme() == "http" => {
-                if name.starts_with("aws_endpoint") && !settings.contains_key("allow_http") {
+                if ["aws_endpoint", "aws_endpoint_url_s3"].contains(&name.as_str())
+                    && !settings.contains_key("allow_http")
+                {
                     return refuse("requests to http:// need AWS_ALLOW_HTTP=\"true\" beside it");
                 }
             }

@@ -229,16 +229,21 @@ impl Moves<'_> {
         let path = loop {
             let name = target.template.name(number);
             let path = folder.join(&name);
-            number = number.saturating_add(1);
-            match self.rename_new(&from, name_there, &inner, name.as_ref()) {
-                Ok(()) => break path,
+            let next = number.checked_add(1);
+            match (self.rename_new(&from, name_there, &inner, name.as_ref()), next) {
+                (Ok(()), next) => {
+                    self.next_numbers.insert(folder, next.unwrap_or(number));
+                    break path;
+                }
                 // Another writer is about and took the number.
-                Err(error)
-                    if error.kind() == io::ErrorKind::AlreadyExists && target.mode != DatasetMode::Error => {}
-                Err(error) => return Err(WriteError::io(path, error)),
+                (Err(error), Some(next))
+                    if error.kind() == io::ErrorKind::AlreadyExists && target.mode != DatasetMode::Error =>
+                {
+                    number = next;
+                }
+                (Err(error), _) => return Err(WriteError::io(path, error)),
             }
         };
-        self.next_numbers.insert(folder, number);
         Ok(path)
     }
 

@@ -6,7 +6,7 @@ mod stream;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,31 +110,46 @@ impl Unsynced {
     }
 }
 
-/// Opens `path` for a new file: a temporary sibling of a regular file, and `path` itself for a pipe, a device, or a
-/// file without another path, to which `/dev/fd` leads.
+/// Opens `path` for a new file: a temporary sibling for a regular file, and the pipe, device or unlinked file itself.
 ///
 /// # Errors
 /// [`WriteError::Io`] with the path when it cannot be written.
 pub fn create(path: &Path, durable: bool) -> Result<Box<dyn Sink>> {
     let with_path = |error| WriteError::io(path, error);
     let target = atomic::resolve(path).map_err(with_path)?;
-    let found = match std::fs::metadata(path) {
-        Ok(found) => Some(found),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(with_path(error)),
-    };
-    match found {
-        Some(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
-        Some(found) if !found.is_file() || !atomic::is_at(&found, &target) => {
-            let file = std::fs::OpenOptions::new()
-                .write(true)
-                .truncate(found.is_file())
-                .open(path)
-                .map_err(with_path)?;
+    match std::fs::metadata(&target) {
+        Ok(found) if found.is_dir() => Err(with_path(io::Error::from(io::ErrorKind::IsADirectory))),
+        Ok(found) if !found.is_file() => {
+            let file = File::options().write(true).open(&target).map_err(with_path)?;
             Ok(Box::new(Device::new(file, path)))
         }
-        _ => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
+        Ok(_) => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match open_nameless(path).map_err(with_path)? {
+                Some(file) => Ok(Box::new(Device::new(file, path))),
+                None => Ok(Box::new(AtomicFile::create(&target, durable).map_err(with_path)?)),
+            }
+        }
+        Err(error) => Err(with_path(error)),
     }
+}
+
+/// Opens a pipe or an unlinked file behind a link of `/proc`, whose target is a description and no path.
+fn open_nameless(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::options().write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(Some(file));
+    }
+    // Another writer may have created the file since.
+    if found.nlink() > 0 {
+        return Ok(None);
+    }
+    file.set_len(0)?;
+    Ok(Some(file))
 }
 
 /// A sink that is bound to its process and can be told to write no more.

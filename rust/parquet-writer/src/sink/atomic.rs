@@ -220,11 +220,6 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(40))
 }
 
-/// Returns true if a file is the one at `path`. Links in `/proc` lead to files whose paths they only describe.
-pub(super) fn is_at(file: &Metadata, path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (file.dev(), file.ino()))
-}
-
 /// Returns true for a link that [`is_planted`].
 ///
 /// # Errors
