@@ -30,7 +30,7 @@ def number_of(version: Version, table: _native.DeltaTable) -> int:
     given: Any = version
     if not isinstance(given, bool):
         with contextlib.suppress(TypeError):
-            # Beyond those of the protocol there is none either.
+            # Delta versions are 64-bit; a larger number names a version that does not exist.
             return min(operator.index(given), _LAST)
     # Versions have whole milliseconds.
     return table.version_at((_time(version) - _EPOCH) // dt.timedelta(milliseconds=1))

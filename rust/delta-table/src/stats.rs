@@ -313,7 +313,7 @@ fn bounds(statistics: &Statistics, kind: &ColumnType) -> Option<(ComparableBound
         Statistics::FixedLenByteArray(values) => {
             Some((text(values.min_opt()?), values.max_opt().map(|max| text(max))))
         }
-        // Spark writes none. delta-rs takes a bound that is absent for one of which nothing is true.
+        // Spark writes no bounds for booleans, but delta-rs skips a file that lacks them.
         Statistics::Boolean(values) => Some((
             ComparableBound::Whole(i128::from(*values.min_opt()?)),
             Some(ComparableBound::Whole(i128::from(*values.max_opt()?))),
@@ -414,8 +414,8 @@ pub(crate) fn div_ceil(number: i128, unit: i128) -> i128 {
     -(-number).div_euclid(unit)
 }
 
-/// Microseconds as a bound of milliseconds. The last millisecond of the calendar is cut, since readers expect bounds
-/// that may be cut: others would hold the file to have no rows.
+/// Microseconds as a bound of milliseconds. In the last millisecond of year 9999 an upper bound is truncated, which
+/// readers allow for, rather than left out: delta-rs skips a file without one.
 pub(crate) fn bound_moment(micros: i128, zone: &str, to_millis: fn(i128, i128) -> i128) -> Option<String> {
     moment(to_millis(micros, 1_000), zone).or_else(|| moment(micros.div_euclid(1_000), zone))
 }

@@ -38,13 +38,13 @@ const FOR_TABLES_ONLY: [&str; 9] = [
     "mount_allow_unsafe_rename",
 ];
 
-/// Settings of S3 by which a store is found: the second of each pair comes before the first one, but must not come from
-/// the environment where a caller gives the first.
+/// Pairs of S3 settings of which the second takes precedence. Where the caller gives the first, a second one from the
+/// environment is ignored.
 const BEFORE_OTHERS: [(&str, &str); 2] = [
     ("aws_endpoint", "aws_endpoint_url_s3"),
     ("aws_default_region", "aws_region"),
 ];
-/// Settings whose names tell of an endpoint, and that are no URL.
+/// A setting that is not a URL, although its name contains `endpoint`.
 const NO_URL: &str = "azure_use_fabric_endpoint";
 
 /// Names that are suggested in the place of unknown ones, as the documents of `object_store` and delta-rs have them.

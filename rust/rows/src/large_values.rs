@@ -1,11 +1,11 @@
-//! The bytes that large values bring, which a row's end asks for without a look at every column.
+//! A running count of the bytes of large values, so that the end of a row need not look at every column.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The size from which on a value is counted. Smaller ones cost nothing here.
 pub(crate) const LARGE: usize = 1 << 10;
-/// The bytes of an element of a list, by and large.
+/// A rough size of an element of a list.
 const ITEM_BYTES: usize = 8;
 
 /// The bytes of large values since the last look, shared by all columns of some rows. Only one thread has the rows.
@@ -19,7 +19,7 @@ impl LargeValues {
             .store(self.bytes().saturating_add(bytes), Ordering::Relaxed);
     }
 
-    /// Adds a list of so many elements, if it is large.
+    /// Counts a list of `items` elements if it is large.
     #[inline]
     pub(crate) fn add_items(&self, items: usize) {
         if items > LARGE / ITEM_BYTES {
