@@ -124,7 +124,7 @@ class Row:
 
     @property
     def has_failed(self) -> bool:
-        """True if the new cell failed or wrote wrong output, and the old one never or significantly less often."""
+        """True if the new cell failed or wrote wrong output, and the old one significantly less or never."""
         if self.old.is_right:
             return not self.new.is_right
         counts = [(each.wrong_samples, len(each.samples)) for each in (self.old, self.new)]
