@@ -378,6 +378,17 @@ def test_appending_counts_on_from_what_is_there(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "d").num_rows == 650
 
 
+@pytest.mark.timeout(60)  # a number that does not grow was tried for ever
+def test_an_append_behind_the_last_number_is_an_error_and_leaves_what_was_there(tmp_path: Path) -> None:
+    spillway.write_dataset(pa.table({"a": [1]}), tmp_path / "d")
+    last = tmp_path / "d" / f"part-{2**64 - 1}.parquet"
+    (tmp_path / "d" / "part-00000.parquet").rename(last)
+    with pytest.raises(FileExistsError, match=last.name):
+        spillway.write_dataset(pa.table({"a": [2]}), tmp_path / "d", mode="append")
+    assert list((tmp_path / "d").iterdir()) == [last]
+    assert pq.read_table(last)["a"].to_pylist() == [1]
+
+
 def test_two_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
     first = spillway.DatasetWriter(tmp_path / "d", mode="append", max_file_rows=10)
     second = spillway.DatasetWriter(tmp_path / "d", mode="append", max_file_rows=10)
