@@ -304,15 +304,15 @@ def _hidden_sibling(path: str) -> str:
     return f"{folder}{slash}.{short}.{secrets.token_hex(4)}.tmp"
 
 
-def _refuse_folder(path: str, *, is_folder: bool) -> None:
-    """Refuse a path to which a file system would move the file into the folder that is there."""
-    if is_folder:
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+def _is_a_folder(path: str) -> IsADirectoryError:
+    """The error for a path with a folder at it: file systems would move the file into that folder."""
+    return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
 def _on_arrow(filesystem: ArrowFileSystem, path: str) -> Destination:
     about: Any = filesystem
-    _refuse_folder(path, is_folder=about.get_file_info(path).type.name == "Directory")
+    if about.get_file_info(path).type.name == "Directory":
+        raise _is_a_folder(path)
     hidden = _hidden_sibling(path)
     file = filesystem.open_output_stream(hidden, compression=None)
 
@@ -394,7 +394,8 @@ def _moved(filesystem: FsspecFileSystem, file: Any, hidden: str, path: str) -> D
     about: Any = filesystem
 
     def appear() -> None:
-        _refuse_folder(path, is_folder=about.isdir(path))
+        if about.isdir(path):
+            raise _is_a_folder(path)
         if _has(filesystem, "mv"):
             filesystem.mv(hidden, path)
         else:

@@ -234,11 +234,10 @@ def _values(node: _Node) -> pl.Series | None:
     if not (isinstance(inner, dict) and inner.keys() == {"Literal"}):
         return None
     match inner["Literal"]:
-        # For one double in eleven, polars reads back another than it wrote.
-        case {"Dyn": {"Float": value}} | {"Scalar": {"Float64": value}}:
-            is_whole = node is inner and value is not None
-            return pl.Series([value], dtype=pl.Float64) if is_whole else None
-        case {"Scalar": {"Float32": _} | {"Struct": _}}:
+        # polars' JSON reader returns a neighbour of one double in eleven, Python's returns the double itself.
+        case {"Dyn": {"Float": float(value)}} | {"Scalar": {"Float64": float(value)}} if node is inner:
+            return pl.Series([value], dtype=pl.Float64)
+        case {"Dyn": {"Float": _}} | {"Scalar": {"Float64": _} | {"Float32": _} | {"Struct": _}}:
             return None
     try:
         expression = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")

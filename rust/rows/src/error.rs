@@ -14,9 +14,16 @@ struct Details {
     /// The path from the inside out, in the order in which it is built on the way back.
     steps: Vec<PathStep>,
     message: String,
-    full: bool,
-    unknown_key: bool,
-    repeated_key: bool,
+    kind: MisfitKind,
+}
+
+/// What callers do more about than to report it.
+#[derive(Debug, PartialEq, Eq)]
+enum MisfitKind {
+    Value,
+    Full,
+    UnknownKey,
+    RepeatedKey,
 }
 
 #[derive(Debug)]
@@ -29,12 +36,15 @@ impl Misfit {
     /// A misfit with a message of one sentence: the value that was found, and the kind that was expected.
     #[cold]
     pub fn new(message: impl Into<String>) -> Self {
+        Self::of(MisfitKind::Value, message.into())
+    }
+
+    #[cold]
+    fn of(kind: MisfitKind, message: String) -> Self {
         Self(Box::new(Details {
             steps: Vec::new(),
-            message: message.into(),
-            full: false,
-            unknown_key: false,
-            repeated_key: false,
+            message,
+            kind,
         }))
     }
 
@@ -48,27 +58,22 @@ impl Misfit {
     /// The misfit of a column that is as full as one batch can be.
     #[cold]
     pub(crate) fn full(message: String) -> Self {
-        let mut misfit = Self::new(message);
-        misfit.0.full = true;
-        misfit
+        Self::of(MisfitKind::Full, message)
     }
 
     /// The misfit of a key that the schema does not have.
     #[must_use]
     #[cold]
     pub fn unknown_key() -> Self {
-        let mut misfit = Self::new("the schema has no such key: leave it out, or pass extra=\"ignore\"");
-        misfit.0.unknown_key = true;
-        misfit
+        let message = "the schema has no such key: leave it out, or pass extra=\"ignore\"";
+        Self::of(MisfitKind::UnknownKey, message.into())
     }
 
     /// The misfit of a key that an object has twice.
     #[must_use]
     #[cold]
     pub fn repeated_key() -> Self {
-        let mut misfit = Self::new("the key comes twice");
-        misfit.0.repeated_key = true;
-        misfit
+        Self::of(MisfitKind::RepeatedKey, "the key comes twice".into())
     }
 
     /// Says why as well.
@@ -82,18 +87,18 @@ impl Misfit {
     /// Returns true if the row may fit into an empty batch.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.0.full
+        self.0.kind == MisfitKind::Full
     }
 
     /// Returns true if the schema does not have the key.
     #[must_use]
     pub fn is_unknown_key(&self) -> bool {
-        self.0.unknown_key
+        self.0.kind == MisfitKind::UnknownKey
     }
 
     /// Returns true if an object has the key twice.
     pub(crate) fn is_repeated_key(&self) -> bool {
-        self.0.repeated_key
+        self.0.kind == MisfitKind::RepeatedKey
     }
 
     /// Adds the field `name` to the path.

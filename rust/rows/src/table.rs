@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// The number of rows between two counts of bytes.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 /// The bytes of large values between two counts of all bytes.
-const LOAD_BETWEEN_LOOKS: usize = 1 << 20;
+const LARGE_BYTES_BETWEEN_LOOKS: usize = 1 << 20;
 
 /// The treatment of a key that the schema does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,12 +160,14 @@ impl Rows {
         // The first rows are looked at one by one: a few large ones fill a batch.
         let is_looked_at = self.count < ROWS_BETWEEN_LOOKS
             || self.count.is_multiple_of(ROWS_BETWEEN_LOOKS)
-            || self.large.bytes() >= LOAD_BETWEEN_LOOKS;
+            || self.large.bytes() >= LARGE_BYTES_BETWEEN_LOOKS;
+        if is_looked_at {
+            self.large.clear();
+        }
         self.count >= MOST_ROWS || (is_looked_at && self.bytes() >= MOST_BYTES)
     }
 
     fn bytes(&self) -> usize {
-        self.large.clear();
         self.fields.columns.iter().map(ColumnBuilder::bytes).sum()
     }
 

@@ -45,12 +45,12 @@ impl<O: OffsetSizeTrait> Blob<O> {
     #[inline]
     fn check_length(&self, length: usize) -> Result<(), Misfit> {
         if length > LARGE {
-            return self.weigh(length);
+            return self.count_large(length);
         }
         Ok(())
     }
 
-    fn weigh(&self, length: usize) -> Result<(), Misfit> {
+    fn count_large(&self, length: usize) -> Result<(), Misfit> {
         if length > MOST_VALUE_BYTES {
             return Err(much_too_long(length));
         }
