@@ -155,6 +155,8 @@ SHAPES_AND_LIMITS = [
     # 2,000 columns need 42 MB.
     if limit not in ("40MB", "16MB") or shape[1] < 2_000
 ]
+# What the module's heap keeps at the most for the next writer.
+REGIONS = 8 << 20
 # What an allocator keeps of what was freed.
 ALLOCATOR = 2_500_000
 
@@ -182,8 +184,8 @@ def test_the_process_grows_by_what_is_tracked(
         assert limit is None or tracked <= int(limit.removesuffix("MB")) * 1_000_000
     kept = 2_000_000 if allocator else ALLOCATOR + KEPT.get(shape[0], 0)
     assert grown <= 1.1 * tracked + kept
-    # What is reserved is tracked, and not all of it is touched.
-    assert tracked <= 1.2 * grown
+    # What is reserved is tracked, and not all of it is touched. The write that warmed the libraries left regions.
+    assert tracked <= 1.2 * (grown + REGIONS)
 
 
 def numbers(rows: int) -> pa.Table:

@@ -22,6 +22,9 @@ mod storage_options;
 mod turn;
 mod writer;
 
+#[global_allocator]
+static HEAP: huge_page_heap::HugePageHeap = huge_page_heap::HugePageHeap;
+
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -93,8 +93,9 @@ impl<T: Takes> Turns<T> {
         drop(writer);
         // Their producer is told when the writer is no longer locked.
         drop(released);
+        huge_page_heap::give_back();
         if was_much_freed() {
-            give_memory_back();
+            trim_c_heap();
         }
         done
     }
@@ -139,9 +140,9 @@ pub(crate) fn keeping_raised<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Gives the free memory of the heap back to the system.
+/// Gives the free memory of the C library's heap back to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn give_memory_back() {
+fn trim_c_heap() {
     // SAFETY: any thread may call it at any time.
     #[expect(unsafe_code, reason = "a function of the C library")]
     unsafe {
@@ -150,7 +151,7 @@ fn give_memory_back() {
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn give_memory_back() {}
+fn trim_c_heap() {}
 
 /// The words that a panic left.
 fn words_of(panic: &(dyn Any + Send)) -> String {

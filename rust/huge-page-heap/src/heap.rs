@@ -1,0 +1,136 @@
+//! The heap, its lock, and what becomes of both in a forked child.
+#![expect(unsafe_code, reason = "an allocator is a set of unsafe functions")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use dlmalloc::Dlmalloc;
+
+use crate::regions::{HUGE_PAGE, Regions};
+
+/// Smaller allocations are many and short-lived: the C library has caches of them for each thread.
+const LEAST: usize = 4 << 10;
+
+/// Larger ones would leave gaps of their size: the C library maps each by itself, and moves it without copying.
+const MOST: usize = 1 << 20;
+
+static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(empty());
+
+const fn empty() -> Dlmalloc<Regions> {
+    let mut heap = Dlmalloc::new_with_allocator(Regions::new());
+    heap.set_granularity(HUGE_PAGE);
+    heap
+}
+
+/// The heap, locked. A thread that panicked with the lock had changed nothing: the heap itself does not panic.
+fn locked() -> MutexGuard<'static, Dlmalloc<Regions>> {
+    static FORKS: Once = Once::new();
+    FORKS.call_once(|| {
+        // SAFETY: the functions are there as long as the process. Without memory for it, a child that is forked while
+        // another thread allocates may wait for ever; nothing else changes.
+        unsafe {
+            libc::pthread_atfork(
+                Some(lock_for_fork),
+                Some(unlock_after_fork),
+                Some(unlock_after_fork),
+            )
+        };
+    });
+    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives regions that nothing is in back to the system, but for the few that the next writer finds warm.
+pub fn give_back() {
+    // SAFETY: the heap is locked.
+    unsafe { locked().trim(0) };
+}
+
+/// Holds the lock from before a fork until after it, so that the child finds the heap whole and unlocked.
+struct Forking(UnsafeCell<Option<MutexGuard<'static, Dlmalloc<Regions>>>>);
+
+// SAFETY: only who holds the lock of the heap looks at it.
+unsafe impl Sync for Forking {}
+
+static FORKING: Forking = Forking(UnsafeCell::new(None));
+
+extern "C" fn lock_for_fork() {
+    let heap = locked();
+    // SAFETY: the heap is locked, by this thread.
+    unsafe { *FORKING.0.get() = Some(heap) };
+}
+
+extern "C" fn unlock_after_fork() {
+    // SAFETY: `lock_for_fork` locked the heap, in this thread or in the one that it is a copy of.
+    drop(unsafe { (*FORKING.0.get()).take() });
+}
+
+/// Allocations of 4 KiB to 1 MiB in regions of huge pages, all others by the C library.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HugePageHeap;
+
+/// Tells from its size alone who an allocation belongs to.
+const fn is_ours(size: usize) -> bool {
+    LEAST <= size && size < MOST
+}
+
+// SAFETY: each size is always given to the same of two allocators, of which both fulfil the contract.
+unsafe impl GlobalAlloc for HugePageHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller; the heap is locked.
+        unsafe {
+            if is_ours(layout.size()) {
+                locked().malloc(layout.size(), layout.align())
+            } else {
+                System.alloc(layout)
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the caller.
+        unsafe {
+            if !is_ours(layout.size()) {
+                return System.alloc_zeroed(layout);
+            }
+            let at = self.alloc(layout);
+            if !at.is_null() {
+                at.write_bytes(0, layout.size());
+            }
+            at
+        }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: by the caller, `at` is of the allocator that has this size; the heap is locked.
+        unsafe {
+            if is_ours(layout.size()) {
+                locked().free(at, layout.size(), layout.align());
+            } else {
+                System.dealloc(at, layout);
+            }
+        }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: by the caller; where the allocator changes, the bytes that both sizes have are copied.
+        unsafe {
+            match (is_ours(layout.size()), is_ours(size)) {
+                (false, false) => System.realloc(at, layout, size),
+                (true, true) => locked().realloc(at, layout.size(), layout.align(), size),
+                _ => {
+                    let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                    if !moved.is_null() {
+                        ptr::copy_nonoverlapping(at, moved, size.min(layout.size()));
+                        self.dealloc(at, layout);
+                    }
+                    moved
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
