@@ -184,7 +184,7 @@ def test_the_process_grows_by_what_is_tracked(
         assert limit is None or tracked <= int(limit.removesuffix("MB")) * 1_000_000
     kept = 2_000_000 if allocator else ALLOCATOR + KEPT.get(shape[0], 0)
     assert grown <= 1.1 * tracked + kept
-    # What is reserved is tracked, and not all of it is touched. The write that warmed the libraries left regions.
+    # What is reserved is tracked, and not all of it is touched. The first write left regions.
     assert tracked <= 1.2 * (grown + REGIONS)
 
 

@@ -8,18 +8,20 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use dlmalloc::Dlmalloc;
 
-use crate::regions::{HUGE_PAGE, Regions};
+use crate::regions::{HUGE_PAGE, Range, Regions, SLOW};
 
 /// Smaller allocations are many and short-lived: the C library has caches of them for each thread.
 const LEAST: usize = 4 << 10;
 
-/// Larger ones would leave gaps of their size: the C library maps each by itself, and moves it without copying.
+/// Larger ones would leave gaps of their size. The C library maps each by itself, and moves it without copying.
 const MOST: usize = 1 << 20;
 
-static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(empty());
+static RANGE: Range = Range::new();
 
-const fn empty() -> Dlmalloc<Regions> {
-    let mut heap = Dlmalloc::new_with_allocator(Regions::new());
+static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(heap_of(Regions::new(&RANGE, SLOW)));
+
+const fn heap_of(regions: Regions) -> Dlmalloc<Regions> {
+    let mut heap = Dlmalloc::new_with_allocator(regions);
     heap.set_granularity(HUGE_PAGE);
     heap
 }
@@ -66,46 +68,53 @@ extern "C" fn unlock_after_fork() {
     drop(unsafe { (*FORKING.0.get()).take() });
 }
 
-/// Allocations of 4 KiB to 1 MiB in regions of huge pages, all others by the C library.
+/// Allocations of 4 KiB to 1 MiB in regions of huge pages, as long as there are some; all others by the C library.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePageHeap;
 
-/// Tells from its size alone who an allocation belongs to.
-const fn is_ours(size: usize) -> bool {
+const fn is_for_a_region(size: usize) -> bool {
     LEAST <= size && size < MOST
 }
 
-// SAFETY: each size is always given to the same of two allocators, of which both fulfil the contract.
+/// Memory in a region, or null.
+///
+/// # Safety
+/// That of [`GlobalAlloc::alloc`].
+unsafe fn in_a_region(layout: Layout) -> *mut u8 {
+    if is_for_a_region(layout.size()) {
+        // SAFETY: the heap is locked.
+        unsafe { locked().malloc(layout.size(), layout.align()) }
+    } else {
+        ptr::null_mut()
+    }
+}
+
+// SAFETY: an address tells which of two allocators it is of, both of which fulfil the contract.
 unsafe impl GlobalAlloc for HugePageHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: by the caller; the heap is locked.
+        // SAFETY: by the caller.
         unsafe {
-            if is_ours(layout.size()) {
-                locked().malloc(layout.size(), layout.align())
-            } else {
-                System.alloc(layout)
-            }
+            let at = in_a_region(layout);
+            if at.is_null() { System.alloc(layout) } else { at }
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the caller.
         unsafe {
-            if !is_ours(layout.size()) {
+            let at = in_a_region(layout);
+            if at.is_null() {
                 return System.alloc_zeroed(layout);
             }
-            let at = self.alloc(layout);
-            if !at.is_null() {
-                at.write_bytes(0, layout.size());
-            }
+            at.write_bytes(0, layout.size());
             at
         }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: by the caller, `at` is of the allocator that has this size; the heap is locked.
+        // SAFETY: by the caller, and the heap is locked.
         unsafe {
-            if is_ours(layout.size()) {
+            if RANGE.holds(at) {
                 locked().free(at, layout.size(), layout.align());
             } else {
                 System.dealloc(at, layout);
@@ -114,20 +123,23 @@ unsafe impl GlobalAlloc for HugePageHeap {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: by the caller; where the allocator changes, the bytes that both sizes have are copied.
+        let was_in_a_region = RANGE.holds(at);
+        // SAFETY: by the caller, and the heap is locked.
         unsafe {
-            match (is_ours(layout.size()), is_ours(size)) {
-                (false, false) => System.realloc(at, layout, size),
-                (true, true) => locked().realloc(at, layout.size(), layout.align(), size),
-                _ => {
-                    let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
-                    if !moved.is_null() {
-                        ptr::copy_nonoverlapping(at, moved, size.min(layout.size()));
-                        self.dealloc(at, layout);
-                    }
-                    moved
+            if was_in_a_region && is_for_a_region(size) {
+                let resized = locked().realloc(at, layout.size(), layout.align(), size);
+                if !resized.is_null() {
+                    return resized;
                 }
+            } else if !was_in_a_region && is_for_a_region(layout.size()) == is_for_a_region(size) {
+                return System.realloc(at, layout, size);
             }
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(at, moved, size.min(layout.size()));
+                self.dealloc(at, layout);
+            }
+            moved
         }
     }
 }

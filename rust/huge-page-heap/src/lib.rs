@@ -3,8 +3,7 @@
 //! A short write is over before its memory is warm: each 4 KiB that it touches first is a page fault, and 10,000 rows of
 //! 52 columns took 1,700 of them, a seventh of their time. Buffers of 4 KiB to 1 MiB, which are nearly all that a writer
 //! needs, therefore come from regions of 2 MiB for which the kernel is asked for a huge page: one fault for each. Smaller
-//! and larger ones are the C library's. Where the kernel has no huge pages, or is slow to find them, the regions have
-//! ordinary ones.
+//! and larger ones are the C library's, and all of them once huge pages prove to be slow.
 
 #[cfg(target_os = "linux")]
 mod heap;

@@ -1,8 +1,9 @@
-//! Regions of address space: whole huge pages, private to this process.
+//! Regions of one range of addresses: a huge page each, private to this process.
 #![expect(unsafe_code, reason = "memory is mapped and unmapped by address")]
 
 use std::cell::Cell;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use dlmalloc::Allocator;
@@ -10,78 +11,136 @@ use dlmalloc::Allocator;
 /// What x86-64 and aarch64 (with pages of 4 KiB) call a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
+/// The regions that the range has room for: 8 GiB of addresses, which cost nothing until they are used.
+const REGIONS: usize = 4096;
+
+/// What stays mapped for the next writer although nothing is in it, in regions.
+const KEPT: usize = 4;
+
 /// A huge page takes 0.2 ms, and the ordinary pages in its place 0.8 ms. It takes longer than these where memory has to
 /// be compacted first, and in a virtual machine that reports free memory to its host: 3 to 4.5 ms were measured, since
 /// the host faults each 4 KiB of it in anew.
-const SLOW: Duration = Duration::from_micros(800);
+pub(crate) const SLOW: Duration = Duration::from_micros(800);
 
-/// What stays mapped for the next writer although nothing is in it.
-const KEPT: usize = 4 * HUGE_PAGE;
+/// The addresses of a heap's regions.
+pub(crate) struct Range {
+    /// Null until the first region.
+    start: AtomicPtr<u8>,
+}
 
-/// Maps the regions of a heap.
+impl Range {
+    pub(crate) const fn new() -> Self {
+        Self {
+            start: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Tells if an allocation is in one of the regions.
+    pub(crate) fn holds(&self, at: *mut u8) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        !start.is_null() && at.addr().wrapping_sub(start.addr()) < REGIONS * HUGE_PAGE
+    }
+
+    /// Where the range begins. The first call reserves it; only who holds the lock of the heap calls it.
+    fn start(&self) -> Option<*mut u8> {
+        let start = self.start.load(Ordering::Relaxed);
+        if !start.is_null() {
+            return Some(start);
+        }
+        // SAFETY: the kernel chooses addresses at which nothing is mapped.
+        let reserved = unsafe { reserve(ptr::null_mut(), (REGIONS + 1) * HUGE_PAGE, 0)? };
+        let start = reserved.wrapping_add(reserved.align_offset(HUGE_PAGE));
+        self.start.store(start, Ordering::Release);
+        Some(start)
+    }
+}
+
+/// The regions of the heap. It has no more where huge pages are slow, or the range is full.
 pub(crate) struct Regions {
-    /// The bytes of all regions.
-    mapped: Cell<usize>,
-    /// False as soon as a huge page was slow: what follows is likely to be.
-    huge: Cell<bool>,
+    range: &'static Range,
+    /// A bit for each region that is mapped.
+    mapped: [Cell<u64>; REGIONS / 64],
+    /// A huge page that takes longer is slow.
+    slow: Duration,
+    /// False as soon as one was: what follows is likely to be.
+    fast: Cell<bool>,
 }
 
 impl Regions {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(range: &'static Range, slow: Duration) -> Self {
         Self {
-            mapped: Cell::new(0),
-            huge: Cell::new(true),
+            range,
+            mapped: [const { Cell::new(0) }; REGIONS / 64],
+            slow,
+            fast: Cell::new(true),
         }
     }
 
-    /// Asks for a huge page and takes it at once, to see how long that takes.
-    fn advise(&self, region: *mut u8, size: usize) {
-        if !self.huge.get() {
-            return;
+    /// Maps a region and takes its huge page at once, to see how long that takes.
+    fn map(&self) -> Option<(*mut u8, usize)> {
+        if !self.fast.get() {
+            return None;
         }
+        let (word, bits) = self
+            .mapped
+            .iter()
+            .enumerate()
+            .find(|(_, bits)| bits.get() != u64::MAX)?;
+        let bit = bits.get().trailing_ones() as usize;
+        let index = word * 64 + bit;
         let start = Instant::now();
-        // SAFETY: the range was just mapped. A kernel without huge pages refuses the advice, which changes nothing.
-        unsafe {
-            libc::madvise(region.cast(), size, libc::MADV_HUGEPAGE);
+        // SAFETY: the region is within the range, and unmapped. A kernel without huge pages refuses the advice, which
+        // changes nothing.
+        let region = unsafe {
+            let region = self.range.start()?.add(index * HUGE_PAGE);
+            if libc::mprotect(region.cast(), HUGE_PAGE, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return None;
+            }
+            libc::madvise(region.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE);
             region.write_volatile(0);
-        }
-        self.judge(start.elapsed());
+            region
+        };
+        bits.set(bits.get() | 1 << bit);
+        self.fast.set(start.elapsed() < self.slow);
+        Some((region, index))
     }
 
-    fn judge(&self, took: Duration) {
-        self.huge.set(took < SLOW);
+    fn count(&self) -> usize {
+        self.mapped
+            .iter()
+            .map(|bits| bits.get().count_ones() as usize)
+            .sum()
     }
 }
 
-// SAFETY: a region is mapped here and belongs to the heap alone until it is unmapped.
+// SAFETY: a region belongs to the heap alone from when it is mapped until it is unmapped.
 unsafe impl Allocator for Regions {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let size = size.next_multiple_of(HUGE_PAGE);
-        let region = aligned(size).unwrap_or(ptr::null_mut());
-        if !region.is_null() {
-            self.mapped.set(self.mapped.get() + size);
-            self.advise(region, size);
+        match (size <= HUGE_PAGE).then(|| self.map()).flatten() {
+            // Neighbours have different flags, so that the heap does not join them: one buffer in use would hold all of
+            // them. Bit 0 is the heap's.
+            Some((region, index)) => (region, HUGE_PAGE, u32::try_from(index).unwrap_or(0) << 1),
+            None => (ptr::null_mut(), 0, 0),
         }
-        (region, size, flags_of(region))
     }
 
     fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
         ptr::null_mut()
     }
 
-    // Regions go back as wholes: none is larger than what is asked for at a time.
     fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
         false
     }
 
-    fn free(&self, region: *mut u8, size: usize) -> bool {
-        let left = self.mapped.get() - size;
+    fn free(&self, region: *mut u8, _: usize) -> bool {
+        let index = (region.addr() - self.range.start.load(Ordering::Relaxed).addr()) / HUGE_PAGE;
         // SAFETY: the heap gives up a region of its own.
-        let goes = left >= KEPT && unsafe { unmap(region, size) };
-        if goes {
-            self.mapped.set(left);
+        if self.count() <= KEPT || unsafe { reserve(region, HUGE_PAGE, libc::MAP_FIXED) }.is_none() {
+            return false;
         }
-        goes
+        let bits = &self.mapped[index / 64];
+        bits.set(bits.get() & !(1 << (index % 64)));
+        true
     }
 
     fn can_release_part(&self, _: u32) -> bool {
@@ -97,47 +156,15 @@ unsafe impl Allocator for Regions {
     }
 }
 
-/// Neighbours have different flags, so that the heap does not join them: one buffer in use would hold all of them.
-fn flags_of(region: *mut u8) -> u32 {
-    // Bit 0 is the heap's.
-    let index = region.addr() / HUGE_PAGE % (1 << 30);
-    u32::try_from(index).unwrap_or(0) << 1
-}
-
-/// Maps `size` bytes at a multiple of the size of a huge page.
-fn aligned(size: usize) -> Option<*mut u8> {
-    // Linux aligns a mapping of this size by itself since version 6.7.
-    let first = mapped(size)?;
-    if first.addr().is_multiple_of(HUGE_PAGE) {
-        return Some(first);
-    }
-    // SAFETY: it was just mapped, and nobody has its address.
-    unsafe { unmap(first, size) };
-    let wide = mapped(size.checked_add(HUGE_PAGE)?)?;
-    let before = wide.align_offset(HUGE_PAGE);
-    // SAFETY: the three parts are those of the new mapping, and the one in the middle is kept.
-    unsafe {
-        if before > 0 {
-            unmap(wide, before);
-        }
-        unmap(wide.add(before + size), HUGE_PAGE - before);
-        Some(wide.add(before))
-    }
-}
-
-fn mapped(size: usize) -> Option<*mut u8> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: the kernel chooses an address at which nothing is mapped.
-    let at = unsafe { libc::mmap(ptr::null_mut(), size, access, private, -1, 0) };
-    (at != libc::MAP_FAILED).then_some(at.cast())
-}
-
+/// Reserves addresses without memory; what was there is gone.
+///
 /// # Safety
-/// The range was mapped by [`mapped`], and nobody uses it.
-unsafe fn unmap(at: *mut u8, size: usize) -> bool {
+/// With `MAP_FIXED` nobody may use what is at the addresses.
+unsafe fn reserve(at: *mut u8, size: usize, how: libc::c_int) -> Option<*mut u8> {
+    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: by the caller.
-    unsafe { libc::munmap(at.cast(), size) == 0 }
+    let at = unsafe { libc::mmap(at.cast(), size, libc::PROT_NONE, private | how, -1, 0) };
+    (at != libc::MAP_FAILED).then_some(at.cast())
 }
 
 #[cfg(test)]

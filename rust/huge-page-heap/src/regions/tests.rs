@@ -19,47 +19,43 @@ fn is_advised(at: *mut u8) -> bool {
     false
 }
 
-/// True if a kernel was built with huge pages that are asked for.
-fn are_there_huge_pages() -> bool {
-    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok()
-}
-
 #[test]
-fn a_region_is_whole_huge_pages_and_advised() {
-    let regions = Regions::new();
-    for size in [1, HUGE_PAGE, HUGE_PAGE + 1] {
-        let (region, mapped, _) = regions.alloc(size);
-        assert_eq!(mapped, size.next_multiple_of(HUGE_PAGE));
-        assert_eq!(region.align_offset(HUGE_PAGE), 0);
-        // The first one; it may have been slow.
-        if size == 1 {
-            assert_eq!(is_advised(region), are_there_huge_pages());
-        }
+fn a_region_is_a_huge_page_of_its_own() {
+    static RANGE: Range = Range::new();
+    let regions = Regions::new(&RANGE, Duration::MAX);
+    let mut flags = Vec::new();
+    for _ in 0..3 {
+        let (region, size, flag) = regions.alloc(1);
+        assert_eq!((size, region.align_offset(HUGE_PAGE)), (HUGE_PAGE, 0));
+        assert!(RANGE.holds(region) && RANGE.holds(region.wrapping_add(HUGE_PAGE - 1)));
+        let there = std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").unwrap();
+        assert_eq!(is_advised(region), there);
+        flags.push(flag);
     }
+    assert_eq!(flags, [0, 2, 4]);
+    assert!(!RANGE.holds((&raw const regions).cast_mut().cast()));
 }
 
 #[test]
-fn eight_megabytes_stay_mapped() {
-    let regions = Regions::new();
-    let mapped: Vec<_> = (0..6).map(|_| regions.alloc(1)).collect();
-    let freed = mapped
+fn a_region_that_was_given_back_is_mapped_again_and_four_stay() {
+    static RANGE: Range = Range::new();
+    let regions = Regions::new(&RANGE, Duration::MAX);
+    let map = || regions.alloc(1).0;
+    let mapped: Vec<*mut u8> = (0..6).map(|_| map()).collect();
+    let freed: Vec<*mut u8> = mapped
         .iter()
-        .filter(|(region, size, _)| regions.free(*region, *size));
-    assert_eq!(freed.count(), 2);
+        .copied()
+        .filter(|region| regions.free(*region, HUGE_PAGE))
+        .collect();
+    assert_eq!(freed, mapped[..2]);
+    assert_eq!([map(), map()], mapped[..2]);
 }
 
 #[test]
-fn after_a_slow_huge_page_regions_have_ordinary_pages() {
-    let regions = Regions::new();
-    regions.judge(Duration::from_millis(4));
-    let (region, mapped, _) = regions.alloc(HUGE_PAGE);
-    assert!(!is_advised(region));
-    assert_eq!(mapped, HUGE_PAGE);
-}
-
-#[test]
-fn neighbours_are_told_apart() {
-    let at = |index: usize| ptr::without_provenance_mut(index * HUGE_PAGE);
-    assert_ne!(flags_of(at(7)), flags_of(at(8)));
-    assert_eq!(flags_of(at(7)) & 1, 0);
+fn there_is_no_region_after_a_slow_huge_page_nor_for_more_than_one() {
+    static RANGE: Range = Range::new();
+    let regions = Regions::new(&RANGE, Duration::ZERO);
+    assert!(regions.alloc(HUGE_PAGE + 1).0.is_null());
+    assert!(!regions.alloc(1).0.is_null());
+    assert!(regions.alloc(1).0.is_null());
 }
