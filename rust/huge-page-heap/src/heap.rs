@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use dlmalloc::Dlmalloc;
 
-use crate::regions::{HUGE_PAGE, Range, Regions, SLOW};
+use crate::regions::{AddressRange, HUGE_PAGE, Regions, SLOW};
 
 /// Smaller allocations are many and short-lived: the C library has caches of them for each thread.
 const LEAST: usize = 4 << 10;
@@ -16,7 +16,7 @@ const LEAST: usize = 4 << 10;
 /// Larger ones would leave gaps of their size. The C library maps each by itself, and moves it without copying.
 const MOST: usize = 1 << 20;
 
-static RANGE: Range = Range::new();
+static RANGE: AddressRange = AddressRange::new();
 
 static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(heap_of(Regions::new(&RANGE, SLOW)));
 

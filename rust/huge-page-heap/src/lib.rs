@@ -1,22 +1,11 @@
-//! A global allocator that cuts buffers from regions of huge pages.
+//! A global allocator for Linux that cuts buffers from regions of huge pages.
 //!
-//! A short write is over before its memory is warm: each 4 KiB that it touches first is a page fault, and 10,000 rows of
-//! 52 columns took 1,700 of them, a seventh of their time. Buffers of 4 KiB to 1 MiB, which are nearly all that a writer
-//! needs, therefore come from regions of 2 MiB for which the kernel is asked for a huge page: one fault for each. Smaller
-//! and larger ones are the C library's, and all of them once huge pages prove to be slow.
+//! A short write is over before its memory is warm: each 4 KiB that it touches first is a page fault, and 10,000 rows
+//! of 52 columns took 1,700 of them, a seventh of their time. Buffers of 4 KiB to 1 MiB, which are nearly all that a
+//! writer needs, therefore come from regions of 2 MiB for which the kernel is asked for a huge page: one fault for
+//! each. Smaller and larger ones are the C library's, and all of them once huge pages prove to be slow.
 
-#[cfg(target_os = "linux")]
 mod heap;
-#[cfg(target_os = "linux")]
 mod regions;
 
-#[cfg(target_os = "linux")]
 pub use heap::{HugePageHeap, give_back};
-
-/// The allocator of other systems: the C library's.
-#[cfg(not(target_os = "linux"))]
-pub type HugePageHeap = std::alloc::System;
-
-/// The C library decides what it gives back.
-#[cfg(not(target_os = "linux"))]
-pub fn give_back() {}

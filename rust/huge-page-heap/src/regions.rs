@@ -23,12 +23,12 @@ const KEPT: usize = 4;
 pub(crate) const SLOW: Duration = Duration::from_micros(800);
 
 /// The addresses of a heap's regions.
-pub(crate) struct Range {
+pub(crate) struct AddressRange {
     /// Null until the first region.
     start: AtomicPtr<u8>,
 }
 
-impl Range {
+impl AddressRange {
     pub(crate) const fn new() -> Self {
         Self {
             start: AtomicPtr::new(ptr::null_mut()),
@@ -57,7 +57,7 @@ impl Range {
 
 /// The regions of the heap. It has no more where huge pages are slow, or the range is full.
 pub(crate) struct Regions {
-    range: &'static Range,
+    range: &'static AddressRange,
     /// A bit for each region that is mapped.
     mapped: [Cell<u64>; REGIONS / 64],
     /// A huge page that takes longer is slow.
@@ -67,7 +67,7 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) const fn new(range: &'static Range, slow: Duration) -> Self {
+    pub(crate) const fn new(range: &'static AddressRange, slow: Duration) -> Self {
         Self {
             range,
             mapped: [const { Cell::new(0) }; REGIONS / 64],

@@ -106,7 +106,7 @@ fn is_mapped(at: usize) -> bool {
 
 #[test]
 fn regions_that_nothing_is_in_go_back_to_the_system_beside_one_in_use() {
-    static RANGE: Range = Range::new();
+    static RANGE: AddressRange = AddressRange::new();
     let mut heap = heap_of(Regions::new(&RANGE, Duration::MAX));
     let size = 900 << 10;
     // SAFETY: each is freed once, with its size.

@@ -21,7 +21,7 @@ fn is_advised(at: *mut u8) -> bool {
 
 #[test]
 fn a_region_is_a_huge_page_of_its_own() {
-    static RANGE: Range = Range::new();
+    static RANGE: AddressRange = AddressRange::new();
     let regions = Regions::new(&RANGE, Duration::MAX);
     let mut flags = Vec::new();
     for _ in 0..3 {
@@ -38,7 +38,7 @@ fn a_region_is_a_huge_page_of_its_own() {
 
 #[test]
 fn a_region_that_was_given_back_is_mapped_again_and_four_stay() {
-    static RANGE: Range = Range::new();
+    static RANGE: AddressRange = AddressRange::new();
     let regions = Regions::new(&RANGE, Duration::MAX);
     let map = || regions.alloc(1).0;
     let mapped: Vec<*mut u8> = (0..6).map(|_| map()).collect();
@@ -53,7 +53,7 @@ fn a_region_that_was_given_back_is_mapped_again_and_four_stay() {
 
 #[test]
 fn there_is_no_region_after_a_slow_huge_page_nor_for_more_than_one() {
-    static RANGE: Range = Range::new();
+    static RANGE: AddressRange = AddressRange::new();
     let regions = Regions::new(&RANGE, Duration::ZERO);
     assert!(regions.alloc(HUGE_PAGE + 1).0.is_null());
     assert!(!regions.alloc(1).0.is_null());
