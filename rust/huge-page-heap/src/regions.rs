@@ -4,9 +4,10 @@
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dlmalloc::Allocator;
+use rustix::time::{ClockId, clock_gettime};
 
 /// What x86-64 and aarch64 (with pages of 4 KiB) call a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
@@ -88,7 +89,7 @@ impl Regions {
             .find(|(_, bits)| bits.get() != u64::MAX)?;
         let bit = bits.get().trailing_ones() as usize;
         let index = word * 64 + bit;
-        let start = Instant::now();
+        let start = processor_time();
         // SAFETY: the region is within the range, and unmapped. A kernel without huge pages refuses the advice, which
         // changes nothing.
         let region = unsafe {
@@ -101,7 +102,7 @@ impl Regions {
             region
         };
         bits.set(bits.get() | 1 << bit);
-        self.fast.set(start.elapsed() < self.slow);
+        self.fast.set(processor_time().saturating_sub(start) < self.slow);
         Some((region, index))
     }
 
@@ -154,6 +155,11 @@ unsafe impl Allocator for Regions {
     fn page_size(&self) -> usize {
         HUGE_PAGE
     }
+}
+
+/// The time that the calling thread has had a processor: who else has it does not make a page slow.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Reserves addresses without memory; what was there is gone.
