@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from spillway.bench.summary import CellSummary, Metric, RunSummary
     from spillway.bench.tables import Ranking
+    from spillway.harness.statistics import Ratio
 
 PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 Found = TypeVar("Found")
@@ -269,11 +270,15 @@ def _real_tables(results: Path) -> str:
 
 def _slower(runs: dict[str, RunSummary]) -> list[str]:
     return [
-        f"{words} slower than {peer} on the table `{name}` ({ratio_text(ratio)})"
+        f"{words} {_slower_or_level(ratio)} {peer} on the table `{name}` ({ratio_text(ratio)})"
         for mode, words in _MODES.items()
         for name, run in runs.items()
         for peer, ratio in faster(run, mode)
     ]
+
+
+def _slower_or_level(ratio: Ratio) -> str:
+    return "slower than" if ratio.high < 1 else "level with"
 
 
 def _better(run: RunSummary, results: Path) -> str:

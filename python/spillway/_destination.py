@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from spillway.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["ArrowFileSystem", "Destination", "FsspecFileSystem", "open_on", "resolve", "resolve_folder"]
+__all__ = [
+    "ArrowFileSystem",
+    "Destination",
+    "FsspecFileSystem",
+    "naming_modes",
+    "open_on",
+    "resolve",
+    "resolve_folder",
+]
 
 #: Schemes whose objects the native module writes itself.
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
@@ -135,6 +143,17 @@ def resolve(
     if storage_options is not None:
         raise OptionError(f"storage_options need a URL, and {place!r} is a path: leave them out")
     return place, None
+
+
+@contextlib.contextmanager
+def naming_modes(mode: str) -> Iterator[None]:
+    """Adds to the error of a folder that is not empty which modes write to it all the same."""
+    try:
+        yield
+    except FileExistsError as error:
+        if mode == "error":
+            error.add_note('mode="append" adds files to it, and mode="overwrite" replaces those of a dataset')
+        raise
 
 
 def resolve_folder(

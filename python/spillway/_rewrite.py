@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, overload
 
 from spillway import _native
-from spillway._destination import OBJECT_STORES, local_path, resolve, resolve_folder
+from spillway._destination import OBJECT_STORES, local_path, naming_modes, resolve, resolve_folder
 from spillway._options import checks_arguments
 from spillway.dataset_writer import DatasetOptions, DatasetResult, _file
 from spillway.errors import OptionError
@@ -180,7 +180,8 @@ def split(  # noqa: PLR0913 - those of `rewrite`
     """Copy all row groups into the files of a folder; `progress` is as that of `join`."""
     _check_row_groups(max_file_row_groups)
     place, storage = resolve_folder(out, storage_options, "out")
-    found = _native.split_files(files, place, options, max_file_row_groups, durable, storage, progress)
+    with naming_modes(options.mode):
+        found = _native.split_files(files, place, options, max_file_row_groups, durable, storage, progress)
     return DatasetResult(tuple(_file(entry) for entry in found))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spillway import _native
 from spillway._context import WithBlock
-from spillway._destination import resolve_folder
+from spillway._destination import naming_modes, resolve_folder
 from spillway._inputs import write_all
 from spillway._options import checks_names, refuse_unknown, shows_options
 from spillway._results import dataset_html
@@ -212,9 +212,10 @@ class DatasetWriter(WithBlock):
     ) -> None:
         self._dataset_options, self._options = _split(options)
         place, settings = resolve_folder(directory, storage_options, "directory")
-        self._writer = _native.DatasetWriter(
-            place, schema, self._dataset_options, self._options, storage_options=settings
-        )
+        with naming_modes(self._dataset_options.mode):
+            self._writer = _native.DatasetWriter(
+                place, schema, self._dataset_options, self._options, storage_options=settings
+            )
         self._result: DatasetResult | None = None
 
     @property
@@ -369,7 +370,8 @@ class DatasetWriter(WithBlock):
                 `result`, all files have appeared, but old files that ``mode="overwrite"`` should have removed
                 from an object store are still there.
         """
-        self._writer.close()
+        with naming_modes(self._dataset_options.mode):
+            self._writer.close()
 
     def abort(self) -> None:
         """Discard every file: the directory is as it was before. A closed writer stays closed."""

@@ -137,7 +137,7 @@ class WriterOptions:
             ``"sort"`` sorts the rows of each row group stably; it keeps an uncompressed copy of a whole row
             group in memory, and cannot be combined with ``memory_limit``.
         durable: Sync the file before it appears, and its directory afterwards. A file that replaces another
-            one is always synced first.
+            one is always synced first. A file object is its owner's to sync; objects of stores are durable.
         verify: (Preview.) Read the file back before it appears, and compare it with what was written:
             ``"footer"`` the footer, the page indexes and the places of bloom filters; ``"pages"`` also each
             page with its checksum, compressed and decompressed, and all other bytes; ``"values"`` also each

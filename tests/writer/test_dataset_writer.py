@@ -363,9 +363,10 @@ def test_a_writer_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_in_it_is_refused_unless_asked(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=tmp_path.name):
+    with pytest.raises(FileExistsError, match=tmp_path.name) as caught:
         spillway.DatasetWriter(tmp_path)
     assert names(tmp_path) == ["note.txt"]
+    assert 'mode="append"' in caught.value.__notes__[0]
 
 
 def test_appending_counts_on_from_what_is_there(tmp_path: Path) -> None:

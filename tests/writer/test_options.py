@@ -297,6 +297,8 @@ def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(options: A
         ({"dictionary": {"id": "no"}}, r"mapping from column paths to bool.*not 'id': 'no'"),
         ({"field_ids": {"id": "one"}}, r"mapping from column paths to int.*not 'id': 'one'"),
         ({"row_group_rows": "1M"}, "must be an int, not '1M'"),
+        ({"row_group_rows": True}, "must be an int, not True"),
+        ({"threads": True}, "must be an int or None, not True"),
     ],
 )
 def test_a_type_error_shows_what_to_write(options: dict[str, Any], says: str) -> None:

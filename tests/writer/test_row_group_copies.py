@@ -436,8 +436,9 @@ def test_out_may_be_one_of_the_files(pair: list[Path]) -> None:
 def test_a_folder_is_appended_to_and_replaced(pair: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     spillway.rewrite(pair[0], folder, max_file_row_groups=2)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError) as caught:
         spillway.rewrite(pair[1], folder, max_file_row_groups=2)
+    assert 'mode="append"' in caught.value.__notes__[0]
     spillway.rewrite(pair[1], folder, max_file_row_groups=2, mode="append")
     assert rows_of(sorted(folder.iterdir())) == rows_of(pair)
     compact = spillway.rewrite(

@@ -6,7 +6,7 @@ use parquet_writer::{
 };
 use pyo3::exceptions::{PyException, PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyMapping, PyString, PyTuple};
 
 use crate::encryption;
 use crate::errors::Failure;
@@ -35,8 +35,13 @@ pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
     expected: &str,
 ) -> PyResult<T> {
     let value = options.getattr(name)?;
+    let wrong = || Ok(PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)?)));
+    // True is an int of Python, but no number of rows.
+    if expected != FLAG && value.is_instance_of::<PyBool>() {
+        return Err(wrong()?);
+    }
     value.extract::<T>().or_else(|error| {
-        let wrong = PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)?));
+        let wrong = wrong()?;
         wrong.set_cause(value.py(), Some(error.into()));
         Err(wrong)
     })
