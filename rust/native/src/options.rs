@@ -35,7 +35,12 @@ pub(crate) fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
     expected: &str,
 ) -> PyResult<T> {
     let value = options.getattr(name)?;
-    let wrong = || Ok(PyTypeError::new_err(format!("{name} must be {expected}, not {}", shown(&value)?)));
+    let wrong = || -> PyResult<PyErr> {
+        let value = shown(&value)?;
+        Ok(PyTypeError::new_err(format!(
+            "{name} must be {expected}, not {value}"
+        )))
+    };
     // True is an int of Python, but no number of rows.
     if expected != FLAG && value.is_instance_of::<PyBool>() {
         return Err(wrong()?);
