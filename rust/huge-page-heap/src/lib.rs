@@ -4,6 +4,7 @@
 //! of 52 columns took 1,700 of them, a seventh of their time. Buffers of 4 KiB to 1 MiB, which are nearly all that a
 //! writer needs, therefore come from regions of 2 MiB for which the kernel is asked for a huge page: one fault for
 //! each. Smaller and larger ones are the C library's, and all of them once huge pages prove to be slow.
+#![cfg(target_os = "linux")]
 
 mod heap;
 mod regions;

@@ -22,6 +22,7 @@ mod storage_options;
 mod turn;
 mod writer;
 
+#[cfg(target_os = "linux")]
 #[global_allocator]
 static HEAP: huge_page_heap::HugePageHeap = huge_page_heap::HugePageHeap;
 

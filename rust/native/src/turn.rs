@@ -93,6 +93,7 @@ impl<T: Takes> Turns<T> {
         drop(writer);
         // Their producer is told when the writer is no longer locked.
         drop(released);
+        #[cfg(target_os = "linux")]
         huge_page_heap::give_back();
         if was_much_freed() {
             trim_c_heap();
