@@ -13,8 +13,11 @@ use crate::regions::{AddressRange, HUGE_PAGE, Regions, SLOW};
 /// Smaller allocations are many and short-lived: the C library has caches of them for each thread.
 const LEAST: usize = 4 << 10;
 
-/// Larger ones would leave gaps of their size. The C library maps each by itself, and moves it without copying.
-const MOST: usize = 1 << 20;
+/// From here on they would leave gaps. The C library maps each by itself, and moves it without copying.
+const TOO_LARGE: usize = 1 << 20;
+
+/// What every buffer of the heap is aligned to. With more it cannot grow where it is.
+const ALIGNMENT: usize = 2 * size_of::<usize>();
 
 static RANGE: AddressRange = AddressRange::new();
 
@@ -23,10 +26,12 @@ static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(heap_of(Regions::new(&RANGE, 
 const fn heap_of(regions: Regions) -> Dlmalloc<Regions> {
     let mut heap = Dlmalloc::new_with_allocator(regions);
     heap.set_granularity(HUGE_PAGE);
+    // Who never closes a writer gives regions back, too: after so many freed buffers.
+    heap.set_max_release_check_rate(256);
     heap
 }
 
-/// The heap, locked. A thread that panicked with the lock had changed nothing: the heap itself does not panic.
+/// The heap, locked. Nothing panics with the lock: what validates sizes is not called.
 fn locked() -> MutexGuard<'static, Dlmalloc<Regions>> {
     static FORKS: Once = Once::new();
     FORKS.call_once(|| {
@@ -43,7 +48,7 @@ fn locked() -> MutexGuard<'static, Dlmalloc<Regions>> {
     HEAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives regions that nothing is in back to the system, but for the few that the next writer finds warm.
+/// Gives regions that nothing is in back to the system.
 pub fn give_back() {
     // SAFETY: the heap is locked.
     unsafe { locked().trim(0) };
@@ -68,12 +73,13 @@ extern "C" fn unlock_after_fork() {
     drop(unsafe { (*FORKING.0.get()).take() });
 }
 
-/// Allocations of 4 KiB to 1 MiB in regions of huge pages, as long as there are some; all others by the C library.
+/// Allocations of 4 KiB and more, below 1 MiB, in regions of huge pages, as long as there are some; all others by the C
+/// library.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePageHeap;
 
 const fn is_for_a_region(size: usize) -> bool {
-    LEAST <= size && size < MOST
+    LEAST <= size && size < TOO_LARGE
 }
 
 /// Memory in a region, or null.
@@ -83,7 +89,7 @@ const fn is_for_a_region(size: usize) -> bool {
 unsafe fn in_a_region(layout: Layout) -> *mut u8 {
     if is_for_a_region(layout.size()) {
         // SAFETY: the heap is locked.
-        unsafe { locked().malloc(layout.size(), layout.align()) }
+        unsafe { locked().c_memalign(layout.align(), layout.size()) }
     } else {
         ptr::null_mut()
     }
@@ -115,7 +121,7 @@ unsafe impl GlobalAlloc for HugePageHeap {
         // SAFETY: by the caller, and the heap is locked.
         unsafe {
             if RANGE.holds(at) {
-                locked().free(at, layout.size(), layout.align());
+                locked().c_free(at);
             } else {
                 System.dealloc(at, layout);
             }
@@ -126,8 +132,8 @@ unsafe impl GlobalAlloc for HugePageHeap {
         let was_in_a_region = RANGE.holds(at);
         // SAFETY: by the caller, and the heap is locked.
         unsafe {
-            if was_in_a_region && is_for_a_region(size) {
-                let resized = locked().realloc(at, layout.size(), layout.align(), size);
+            if was_in_a_region && is_for_a_region(size) && layout.align() <= ALIGNMENT {
+                let resized = locked().c_realloc(at, size);
                 if !resized.is_null() {
                     return resized;
                 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "memory is mapped and unmapped by address")]
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use rustix::time::{ClockId, clock_gettime};
 /// What x86-64 and aarch64 (with pages of 4 KiB) call a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// The regions that the range has room for: 8 GiB of addresses, which cost nothing until they are used.
+/// The regions that the range has room for: 8 GiB of addresses, without memory until they are used.
 const REGIONS: usize = 4096;
 
-/// What stays mapped for the next writer although nothing is in it, in regions.
-const KEPT: usize = 4;
+/// As long as no more regions are mapped, none is given back: the next writer finds them warm.
+const LEAST_MAPPED: usize = 4;
 
 /// A huge page takes 0.2 ms, and the ordinary pages in its place 0.8 ms. It takes longer than these where memory has to
 /// be compacted first, and in a virtual machine that reports free memory to its host: 3 to 4.5 ms were measured, since
@@ -47,6 +48,9 @@ impl AddressRange {
         let start = self.start.load(Ordering::Relaxed);
         if !start.is_null() {
             return Some(start);
+        }
+        if !is_wanted() {
+            return None;
         }
         // SAFETY: the kernel chooses addresses at which nothing is mapped.
         let reserved = unsafe { reserve(ptr::null_mut(), (REGIONS + 1) * HUGE_PAGE, 0)? };
@@ -93,7 +97,11 @@ impl Regions {
         // SAFETY: the region is within the range, and unmapped. A kernel without huge pages refuses the advice, which
         // changes nothing.
         let region = unsafe {
-            let region = self.range.start()?.add(index * HUGE_PAGE);
+            let Some(range) = self.range.start() else {
+                self.fast.set(false);
+                return None;
+            };
+            let region = range.add(index * HUGE_PAGE);
             if libc::mprotect(region.cast(), HUGE_PAGE, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 return None;
             }
@@ -118,9 +126,8 @@ impl Regions {
 unsafe impl Allocator for Regions {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         match (size <= HUGE_PAGE).then(|| self.map()).flatten() {
-            // Neighbours have different flags, so that the heap does not join them: one buffer in use would hold all of
-            // them. Bit 0 is the heap's.
-            Some((region, index)) => (region, HUGE_PAGE, u32::try_from(index).unwrap_or(0) << 1),
+            Some((region, index)) => (region, HUGE_PAGE, flags_of(index)),
+            // The heap has changed nothing yet, and says null itself.
             None => (ptr::null_mut(), 0, 0),
         }
     }
@@ -129,14 +136,18 @@ unsafe impl Allocator for Regions {
         ptr::null_mut()
     }
 
+    // Regions go back as wholes, by `free`.
     fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
         false
     }
 
-    fn free(&self, region: *mut u8, _: usize) -> bool {
+    fn free(&self, region: *mut u8, size: usize) -> bool {
         let index = (region.addr() - self.range.start.load(Ordering::Relaxed).addr()) / HUGE_PAGE;
         // SAFETY: the heap gives up a region of its own.
-        if self.count() <= KEPT || unsafe { reserve(region, HUGE_PAGE, libc::MAP_FIXED) }.is_none() {
+        if size != HUGE_PAGE
+            || self.count() <= LEAST_MAPPED
+            || unsafe { reserve(region, HUGE_PAGE, libc::MAP_FIXED) }.is_none()
+        {
             return false;
         }
         let bits = &self.mapped[index / 64];
@@ -144,6 +155,7 @@ unsafe impl Allocator for Regions {
         true
     }
 
+    // Asked before `free`, too.
     fn can_release_part(&self, _: u32) -> bool {
         true
     }
@@ -154,6 +166,24 @@ unsafe impl Allocator for Regions {
 
     fn page_size(&self) -> usize {
         HUGE_PAGE
+    }
+}
+
+/// Neighbours have different flags, so that the heap does not join them: one buffer in use would hold all of them. Bit
+/// 0 is the heap's. It compares flags with flags shifted by one, which no two of these are equal by.
+fn flags_of(index: usize) -> u32 {
+    u32::try_from(REGIONS + index).unwrap_or(0) << 1
+}
+
+/// False where addresses are limited, of which the range takes many, and with `SPILLWAY_HUGE_PAGES=0`: a tracer of
+/// allocations sees those of the C library alone.
+fn is_wanted() -> bool {
+    // SAFETY: a null-terminated name, a value that is read at once, and a struct that the kernel fills in.
+    unsafe {
+        let set = libc::getenv(c"SPILLWAY_HUGE_PAGES".as_ptr());
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &raw mut limit);
+        (set.is_null() || CStr::from_ptr(set) != c"0") && limit.rlim_cur == libc::RLIM_INFINITY
     }
 }
 

@@ -22,7 +22,7 @@ mod storage_options;
 mod turn;
 mod writer;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[global_allocator]
 static HEAP: huge_page_heap::HugePageHeap = huge_page_heap::HugePageHeap;
 

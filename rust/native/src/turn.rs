@@ -93,8 +93,10 @@ impl<T: Takes> Turns<T> {
         drop(writer);
         // Their producer is told when the writer is no longer locked.
         drop(released);
-        #[cfg(target_os = "linux")]
-        huge_page_heap::give_back();
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        if self.closed() {
+            huge_page_heap::give_back();
+        }
         if was_much_freed() {
             trim_c_heap();
         }

@@ -48,8 +48,8 @@ class CurveProbe:
         }
 
 
-ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Mimalloc reserves a gibibyte at once, and a tracer counts what is reserved."""
+ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "SPILLWAY_HUGE_PAGES": "0"}
+"""Mimalloc and Spillway's heap reserve addresses at once, and a tracer counts what is reserved."""
 
 _JVM = "it allocates in a JVM, which is another process than the traced one"
 INVISIBLE = {
