@@ -26,7 +26,7 @@ static HEAP: Mutex<Dlmalloc<Regions>> = Mutex::new(heap_of(Regions::new(&RANGE, 
 const fn heap_of(regions: Regions) -> Dlmalloc<Regions> {
     let mut heap = Dlmalloc::new_with_allocator(regions);
     heap.set_granularity(HUGE_PAGE);
-    // Who never closes a writer gives regions back, too: after so many freed buffers.
+    // Scans and snapshots free memory without closing a writer: look for empty regions every 256 frees.
     heap.set_max_release_check_rate(256);
     heap
 }
