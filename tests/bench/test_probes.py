@@ -12,8 +12,10 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import spillway
 from spillway.bench.sample import resident_share, warm
 from spillway.harness.probes import process
 from spillway.harness.probes.curve import CurveProbe, read_curve
@@ -55,6 +57,17 @@ def test_200_mib_in_a_bare_process_are_reported_within_1_percent():
             block[page] = 1
     growth = process.read_memory().high_water - before
     assert growth == pytest.approx(200 * MIB, rel=0.01)
+
+
+def test_a_write_into_memory_that_the_heap_kept_is_growth(tmp_path):
+    table = pa.table({"n": range(400_000)})
+    spillway.write_parquet(table, tmp_path / "first.parquet")
+    process.release_memory()
+    process.reset_high_water()
+    baseline, ready = process.read_baseline().rss, process.ready_bytes()
+    spillway.write_parquet(table, tmp_path / "second.parquet")
+    assert ready >= 2 * MIB
+    assert process.read_memory().high_water - baseline >= ready
 
 
 def test_the_counters_agree_with_the_page_tables():

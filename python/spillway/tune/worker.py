@@ -44,7 +44,7 @@ def _measure(request: dict[str, object]) -> dict[str, object]:
     gc.collect()
     process.release_memory()
     process.reset_high_water()
-    before = process.read_memory()
+    before = process.read_baseline()
     begin = process.read_usage()
     _run(code, table, path, str(request["library"]))
     used = process.usage_between(begin, process.read_usage())

@@ -33,8 +33,25 @@ const fn heap_of(regions: Regions) -> Dlmalloc<Regions> {
 
 /// The heap, locked. Nothing panics with the lock: what validates sizes is not called.
 fn locked() -> MutexGuard<'static, Dlmalloc<Regions>> {
-    static FORKS: Once = Once::new();
-    FORKS.call_once(|| {
+    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives regions that nothing is in back to the system, but for a few that the next writer finds warm.
+pub fn give_back() {
+    // SAFETY: the heap is locked.
+    unsafe { locked().trim(0) };
+}
+
+/// Bytes of the regions, all of which are resident if they are huge pages.
+#[must_use]
+pub fn mapped_bytes() -> usize {
+    locked().allocator().count() * HUGE_PAGE
+}
+
+/// Holds the heap over each fork from now on, so that the child finds it whole and unlocked.
+pub fn hold_over_forks() {
+    static HOLD: Once = Once::new();
+    HOLD.call_once(|| {
         // SAFETY: the functions are there as long as the process. Without memory for it, a child that is forked while
         // another thread allocates may wait for ever; nothing else changes.
         unsafe {
@@ -45,13 +62,6 @@ fn locked() -> MutexGuard<'static, Dlmalloc<Regions>> {
             )
         };
     });
-    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Gives regions that nothing is in back to the system.
-pub fn give_back() {
-    // SAFETY: the heap is locked.
-    unsafe { locked().trim(0) };
 }
 
 /// Holds the lock from before a fork until after it, so that the child finds the heap whole and unlocked.

@@ -9,4 +9,4 @@
 mod heap;
 mod regions;
 
-pub use heap::{HugePageHeap, give_back};
+pub use heap::{HugePageHeap, give_back, hold_over_forks, mapped_bytes};

@@ -114,7 +114,8 @@ impl Regions {
         Some((region, index))
     }
 
-    fn count(&self) -> usize {
+    /// How many regions are mapped.
+    pub(crate) fn count(&self) -> usize {
         self.mapped
             .iter()
             .map(|bits| bits.get().count_ones() as usize)

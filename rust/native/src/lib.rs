@@ -12,6 +12,7 @@ mod digest;
 mod encryption;
 mod errors;
 mod file_object;
+mod heap;
 mod inspect;
 mod memory_budget;
 mod object_folder;
@@ -22,12 +23,10 @@ mod storage_options;
 mod turn;
 mod writer;
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[global_allocator]
-static HEAP: huge_page_heap::HugePageHeap = huge_page_heap::HugePageHeap;
-
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::build_info::build_info;
     #[pymodule_export]
@@ -43,6 +42,8 @@ mod _native {
     #[pymodule_export]
     use crate::encryption::check_encryption;
     #[pymodule_export]
+    use crate::heap::huge_page_bytes;
+    #[pymodule_export]
     use crate::inspect::inspect;
     #[pymodule_export]
     use crate::memory_budget::PyMemoryBudget;
@@ -56,4 +57,11 @@ mod _native {
     use crate::rows::column_stream;
     #[pymodule_export]
     use crate::writer::{PyWriter, is_object};
+
+    #[pymodule_init]
+    #[expect(clippy::unnecessary_wraps, reason = "the signature is PyO3's")]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::heap::hold_over_forks();
+        Ok(())
+    }
 }

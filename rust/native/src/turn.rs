@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use object_sink::Attend;
-use parquet_writer::{Batch, FileWriter, WriteError, was_much_freed};
+use parquet_writer::{Batch, FileWriter, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
+use crate::heap;
 
 /// A writer that threads use in turns.
 pub(crate) trait Takes: Send {
@@ -93,13 +94,7 @@ impl<T: Takes> Turns<T> {
         drop(writer);
         // Their producer is told when the writer is no longer locked.
         drop(released);
-        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-        if self.closed() {
-            huge_page_heap::give_back();
-        }
-        if was_much_freed() {
-            trim_c_heap();
-        }
+        heap::after_call(self.closed());
         done
     }
 
@@ -142,19 +137,6 @@ pub(crate) fn keeping_raised<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
     }
     done
 }
-
-/// Gives the free memory of the C library's heap back to the system.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn trim_c_heap() {
-    // SAFETY: any thread may call it at any time.
-    #[expect(unsafe_code, reason = "a function of the C library")]
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim_c_heap() {}
 
 /// The words that a panic left.
 fn words_of(panic: &(dyn Any + Send)) -> String {

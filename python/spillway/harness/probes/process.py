@@ -21,7 +21,7 @@ import os
 import resource
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
@@ -112,11 +112,15 @@ class GroupProbe:
         self._descriptor: int | None = None
         self._before = self._peak_before = 0
 
-    def start(self) -> None:
-        """Read the group, and set its peak back to what it has now, if the kernel lets it."""
+    def start(self, ready: int = 0) -> None:
+        """Read the group, and set its peak back to what it has now, if the kernel lets it.
+
+        Args:
+            ready: Bytes that count as growth once more (`ready_bytes`).
+        """
         if self._usage is None:
             return
-        self._before = int(self._usage.read_text())
+        self._before = int(self._usage.read_text()) - ready
         if self._peak is None:
             return
         self._peak_before = int(self._peak.read_text())
@@ -215,6 +219,15 @@ def release_memory() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
+def ready_bytes() -> int:
+    """Resident memory from which Spillway cuts its buffers: a write may fill it without growing.
+
+    It belongs to no baseline, therefore. Of pyarrow's and malloc's, `release_memory` leaves next to nothing.
+    """
+    native = sys.modules.get("spillway._native")
+    return 0 if native is None else int(native.huge_page_bytes())
+
+
 class PoolTotals:
     """Counts what pyarrow's default pool allocates from construction to `read`."""
 
@@ -277,6 +290,12 @@ class Rollup(TypedDict):
     rss: int
     anon: int
     huge: int
+
+
+def read_baseline() -> Memory:
+    """Read what a write begins with: this process's memory now, but for `ready_bytes`."""
+    memory, ready = read_memory(), ready_bytes()
+    return replace(memory, rss=memory.rss - ready, anon=memory.anon - ready)
 
 
 def read_memory() -> Memory:

@@ -126,6 +126,7 @@ fn regions_that_nothing_is_in_go_back_to_the_system_beside_one_in_use() {
 
 #[test]
 fn a_child_forked_while_threads_allocate_can_allocate() {
+    hold_over_forks();
     let stop = AtomicBool::new(false);
     let layout = Layout::from_size_align(8 << 10, 8).unwrap();
     thread::scope(|scope| {
