@@ -87,13 +87,12 @@ def rewrite(  # noqa: PLR0913 - one argument per option
     `DatasetWriter`, and its files appear together.
 
     All files have one schema: equal names in one order, types, nullability and field ids. Key-value metadata
-    that is equal in all files is kept, and any other is left out. Of the stored Arrow schemas (and of the
-    metadata in them) the same is so field by field: a field that differs is read as its Parquet type.
-    Dictionaries of several files are not declared as ordered. The writer that footers name is kept if it
-    is one.
+    that is equal in all files is kept, and any other is left out. Stored Arrow schemas and their metadata are
+    merged field by field; a field that differs between files is read as its Parquet type. Dictionaries of
+    several files are not declared as ordered. ``created_by`` is kept if all files have the same one.
 
     Args:
-        files: A path, or several: files of this machine. A ``file://`` URL is a path.
+        files: One or more paths of local files. A ``file://`` URL is a path.
         out: A path, a URL or an object with ``write(bytes)``, as `ParquetWriter` takes it; with a limit, a
             folder or the URL of a prefix, as `DatasetWriter` takes it.
         max_file_bytes: Bytes that a file has at most. Only a single row group may exceed it.
@@ -115,7 +114,7 @@ def rewrite(  # noqa: PLR0913 - one argument per option
         SpillwayError: A file was changed while it was copied.
         FileExistsError: There is something in the folder, and ``mode="error"``.
         OSError: A file cannot be read, or `out` cannot be written. After this and any other error, `out` is
-            as it was.
+            as it was, unless the message says what is left in an object store.
 
     Example:
         >>> import pyarrow as pa, spillway

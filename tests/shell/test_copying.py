@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from spillway._rewrite import split
+from spillway.shell import Progress
 
 from .conftest import TABLE, encoded, names, refused, run, written
 
@@ -58,6 +62,30 @@ def test_a_file_is_split_into_a_folder(folder: Path, out: Path) -> None:
     assert all(path.stat().st_size <= 10_000 for path in out.iterdir())
 
 
+def test_a_file_that_appears_while_row_groups_are_copied_stays(folder: Path, out: Path) -> None:
+    def another_appears(*_: object) -> None:
+        (out / "both.parquet").write_bytes(b"of another")
+
+    with mock.patch.object(Progress, "show", another_appears):
+        message = refused(folder, out / "both.parquet", "--copy-row-groups")
+    assert "already exists: pass --mode overwrite" in message
+    assert (out / "both.parquet").read_bytes() == b"of another"
+
+
+def test_a_copy_that_is_interrupted_at_its_end_does_not_say_that_nothing_came(
+    folder: Path, out: Path
+) -> None:
+    def late(*arguments: Any, **keywords: Any) -> None:
+        split(*arguments, **keywords)
+        raise KeyboardInterrupt
+
+    with mock.patch("spillway.shell.job.split", late):
+        result = run(folder, out, "--copy-row-groups", "--max-file-row-groups", "4")
+    assert result.exit_code == 130
+    assert "is as it was, or complete: look there before you copy again" in " ".join(result.stderr.split())
+    assert pq.read_table(out).num_rows == 600
+
+
 def test_what_does_not_go_with_a_copy_is_refused(folder: Path, out: Path, tmp_path: Path) -> None:
     place = out / "a.parquet"
     for option in (
@@ -68,6 +96,7 @@ def test_what_does_not_go_with_a_copy_is_refused(folder: Path, out: Path, tmp_pa
         ["--to-delta"],
         ["--rewrite"],
         ["--row-group-rows", "10"],
+        ["--verify", "pages"],
     ):
         assert "cannot be combined with" in refused(folder, place, "--copy-row-groups", *option)
     for option in (["--max-file-bytes", "1MB"], ["--max-file-row-groups", "1"]):

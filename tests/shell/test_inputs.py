@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import spillway
 from spillway.errors import CorruptFileError, OptionError, SchemaError
@@ -31,6 +32,8 @@ from spillway.reading import text as reading_text
 from spillway.reading.files import open_pipe, open_rows
 from spillway.reading.sources import FileSource, find_files, open_files
 from spillway.reading.text import Quotes, TextOptions, interruptible
+from spillway.shell import Job, Progress, run_write
+from spillway.shell.job import Memory
 
 from .conftest import CODECS, TABLE, compressed, encoded, names, refused, rows_as, run, written
 
@@ -97,6 +100,58 @@ def test_a_type_that_the_stored_schema_names_is_kept(tmp_path: Path, name: str) 
     written(tmp_path / "in.parquet", tmp_path / "out.parquet")
     before, after = (str(pq.read_metadata(tmp_path / f"{each}.parquet").schema) for each in ("in", "out"))
     assert before.splitlines()[1:] == after.splitlines()[1:]
+
+
+TABLES = {"_delta_log/0.json": "a Delta table", ".hoodie/x": "a Hudi table", "_spark_metadata/0": "a stream"}
+
+
+@pytest.mark.parametrize("log", TABLES)
+@pytest.mark.parametrize("inside", ["", "day=1"])
+def test_a_folder_whose_files_a_log_lists_is_not_read_as_plain_files(
+    tmp_path: Path, log: str, inside: str
+) -> None:
+    folder = tmp_path / "t" / inside
+    folder.mkdir(parents=True)
+    (folder / "part.parquet").write_bytes(encoded("parquet"))
+    (tmp_path / "t" / log).parent.mkdir()
+    (tmp_path / "t" / log).write_text("{}")
+    for arguments in ([folder, tmp_path / "out.parquet"], ["--rewrite", folder]):
+        message = refused(*arguments)
+        assert f"{tmp_path / 't'} is " in message
+        assert "files that are no longer part of it" in message
+    assert "table" in refused("--rewrite", folder / "part.parquet")
+    written(folder / "part.parquet", tmp_path / "named.parquet")
+
+
+def test_two_stars_match_no_hidden_files_unless_the_pattern_names_them(tmp_path: Path) -> None:
+    for name in ("a.parquet", "day=1/b.parquet", "_temporary/0/c.parquet"):
+        path = tmp_path / "t" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded("parquet"))
+    for pattern, files in (("t/**/*.parquet", 2), ("t/_temporary/**/*.parquet", 1)):
+        result = run(tmp_path / pattern, tmp_path / f"{files}.parquet")
+        assert f"of {files} file" in result.stderr
+
+
+def test_a_partition_column_that_begins_with_an_underscore_hides_no_rows(tmp_path: Path) -> None:
+    spillway.write_dataset(pa.table({"_day": [1, 2], "id": [10, 20]}), tmp_path / "d", partition_by="_day")
+    read = written(tmp_path / "d", tmp_path / "flat.parquet")
+    assert read.sort_by("id").to_pylist() == [{"id": 10, "_day": 1}, {"id": 20, "_day": 2}]
+
+
+def test_an_input_that_is_gone_once_its_rows_are_written_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "rows.ndjson"
+    path.write_bytes(encoded("ndjson"))
+    size = path.stat().st_size
+
+    class Consuming(Progress):
+        def show(self, rows: int, done: float | None = None) -> None:
+            super().show(rows, done)
+            path.unlink(missing_ok=True)
+
+    job = Job((str(path),), str(tmp_path / "out.parquet"), Memory(64_000_000))
+    done = run_write(job, Consuming(Console(quiet=True)))
+    assert (done.bytes_read, done.rows) == (size, TABLE.num_rows)
 
 
 @given(cut=st.integers(1, 4096), form=st.sampled_from(FORMATS))

@@ -140,6 +140,11 @@ def test_a_folder_that_takes_no_files_is_named(rows: Path, out: Path) -> None:
     assert names(out) == {"file"}
 
 
+@pytest.mark.parametrize("option", ["--partition-by", "--bloom-filter", "--sorting-columns"])
+def test_a_list_of_columns_that_names_none_is_refused(rows: Path, out: Path, option: str) -> None:
+    assert "names no column" in refused(rows, out / "out.parquet", option, " , ")
+
+
 def test_an_output_alone_is_no_job(rows: Path) -> None:
     assert "name inputs, and then the output" in refused(rows)
     assert "standard output takes one file" in refused(rows, "-", "--to-delta")
@@ -207,7 +212,7 @@ def test_a_commit_that_nobody_can_tell_of_has_a_status_of_its_own(
     result = run(rows, out / "table", "--to-delta")
     assert result.exit_code == 3, result.output
     said = " ".join(result.stderr.split())
-    assert f"nobody can say yet if the rows are in {out / 'table'}: the time was up" in said
+    assert f"it is not known yet whether the rows are in {out / 'table'}: the time was up" in said
     assert "Do not write them again before spillway.delta.open(...).outcome('a token')" in said
 
 

@@ -229,6 +229,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         "--storage-option": storage_option,
                     }
                     _refuse(of_rows | of_output, "--rewrite, which replaces Parquet files")
+                    WriterOptions(**options)  # before a file is looked at
                     status = _rewrite(paths, memory, options, progress)
                 elif copy_row_groups:
                     of_encoding = {
@@ -238,6 +239,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         "--sorting-columns": sorting_columns,
                         "--bloom-filter": bloom_filter,
                         "--threads": threads is not None,
+                        "--verify": verify,
                     }
                     _refuse(of_rows | of_encoding, "--copy-row-groups, which copies row groups as they are")
                     job = _job(
@@ -263,7 +265,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                         memory,
                         text=(delimiter, encoding, format),
                         schema=schema,
-                        partition_by=tuple(listed(partition_by)),
+                        partition_by=_columns("--partition-by", partition_by),
                         to_delta=to_delta,
                         mode=mode,
                         on_error=on_error,
@@ -288,10 +290,20 @@ def write(  # noqa: PLR0913 - one argument per option of the command
 
 def _options(sorting: str, bloom_filter: str, **others: Any) -> dict[str, Any]:
     """Options of the writer, by its names."""
-    chosen = others | {"bloom_filter": listed(bloom_filter)}
+    chosen = others | {"bloom_filter": list(_columns("--bloom-filter", bloom_filter))}
     if sorting:
-        chosen["sorting_columns"] = [_key(each) for each in listed(sorting)]
+        chosen["sorting_columns"] = [_key(each) for each in _columns("--sorting-columns", sorting)]
     return chosen
+
+
+def _columns(option: str, text: str) -> tuple[str, ...]:
+    """The columns of an option; none where it is not given."""
+    from spillway.errors import OptionError
+
+    columns = tuple(listed(text))
+    if text and not columns:
+        raise OptionError(f"{option} {text!r} names no column: leave the option out, or name one")
+    return columns
 
 
 def _key(text: str) -> tuple[str, str]:
@@ -347,7 +359,7 @@ def _write(job: Job, progress: Progress) -> int:
         progress.stop()
         progress.say(_summary(done))
         if done.left_out:
-            # Rows are not lost unsaid, however quiet the command is.
+            # Also with --quiet.
             typer.secho(f"spillway write: {done.left_out} left out", err=True, fg="yellow")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"all rows are in {done.written.place}") from None
@@ -358,8 +370,8 @@ def _tell_doubt(doubt: CommitUnknown, output: str) -> None:
     """Say that rows may be in a table, and the way to find out."""
     place = output.partition("?")[0]  # the rest of a URL may be a secret
     typer.secho(
-        f"spillway write: nobody can say yet if the rows are in {place}: {doubt}. Do not write them again "
-        f"before spillway.delta.open(...).outcome({doubt.token!r}) says that they are not there",
+        f"spillway write: it is not known yet whether the rows are in {place}: {doubt}. Do not write them "
+        f"again before spillway.delta.open(...).outcome({doubt.token!r}) says that they are not there",
         err=True,
         fg=typer.colors.RED,
     )

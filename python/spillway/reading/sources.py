@@ -39,7 +39,13 @@ if TYPE_CHECKING:
 ACCEPTED = f"a file, a folder or a quoted glob of files in one format: {FORMATS}"
 
 _SAME = {"ipc-stream": "ipc-file"}  # what may lie in one folder
-_HIDDEN = (".", "_")  # of what Spark, Hive and editors put beside the data
+# Folders of logs that list the files of a table, and what their parent is.
+_LOGS = {
+    "_delta_log": "a Delta table",
+    "_spark_metadata": "the output of a stream of Spark's own file sink",
+    ".hoodie": "a Hudi table",
+}
+_OF_ICEBERG = "metadata/*.metadata.json"
 
 
 @dataclass(frozen=True)
@@ -102,10 +108,13 @@ def find_files(source: FileSource) -> Files:
     if not glob.has_magic(typed):
         raise FileNotFoundError(f"{typed}: no such file or folder. Accepted is {ACCEPTED}")
     found = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - any glob, absolute too
+    fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
+    if not any(map(_is_hidden, path.relative_to(fixed).parts)):
+        # `**` matches hidden folders, too.
+        found = [each for each in found if not any(map(_is_hidden, each.relative_to(fixed).parts))]
     if not found:
         raise FileNotFoundError(f"{typed}: no file matches this pattern. Accepted is {ACCEPTED}")
     files = chain.from_iterable(_below(each) if each.is_dir() else [each] for each in found)
-    fixed = next(each for each in path.parents if not glob.has_magic(str(each)))
     form, paths, unknown = _usable(source, files)
     return Files(path.name, form, paths, fixed, unknown, not set(unknown).isdisjoint(found))
 
@@ -152,19 +161,39 @@ def _below(folder: Path) -> list[Path]:
     """All files in a folder and those inside it, but hidden ones.
 
     Raises:
-        OptionError: A Delta table is among them.
+        OptionError: There is a table whose log lists its files, or the folder is of a partition of one.
     """
-    found = []
+    root = folder.absolute()
+    above = [root]
+    while "=" in above[-1].name:
+        above.append(above[-1].parent)
+    found, folders = [], above
     for path in sorted(folder.rglob("*")):
-        if path.name == "_delta_log":
+        if path.is_dir():
+            folders.append(path)
+        elif path.is_file() and not any(map(_is_hidden, path.relative_to(folder).parts)):
+            found.append(path)
+    for each in folders:
+        if (table := table_log(each)) is not None:
             raise OptionError(
-                f"{path.parent} is a Delta table, whose folder also contains files that are no "
-                f"longer part of it: "
+                f"{each} is {table[1]}, whose folder also contains files that are no longer part of it: "
                 f"write its rows to one file first, or name files with a glob"
             )
-        if path.is_file() and not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts):
-            found.append(path)
     return found
+
+
+def table_log(folder: Path) -> tuple[Path, str] | None:
+    """The log of a folder that lists its files, and what the folder is; None if it is no such table."""
+    for log, kind in _LOGS.items():
+        if (folder / log).is_dir():
+            return folder / log, kind
+    metadata = next(folder.glob(_OF_ICEBERG), None)
+    return None if metadata is None else (metadata, "an Iceberg table")
+
+
+def _is_hidden(name: str) -> bool:
+    """True of what Spark, Hive and editors put beside the data. The folder of a partition is not hidden."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _usable(source: FileSource, candidates: Iterable[Path]) -> tuple[str, tuple[Path, ...], tuple[Path, ...]]:

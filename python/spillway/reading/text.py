@@ -471,7 +471,7 @@ class TextBatches:
 _SIGNALS = 64
 _WOKEN = 0
 # The numbers of signals that end a command, as Python hands them on.
-_ENDING = {_WOKEN, signal.SIGINT, signal.SIGTERM}
+_ENDING = {_WOKEN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 class Piped(io.RawIOBase):

@@ -40,22 +40,20 @@ class Found:
     Attributes:
         format: As `recognise` says it.
         files: The files; None for a pipe.
+        size: Bytes of all files when they were found; None for a pipe. A sender may remove a file once its
+            rows are written.
         pipe: What comes through a pipe; None for files.
     """
 
     format: str
     files: Files | None = None
+    size: int | None = None
     pipe: OpenPipe | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, none for a pipe."""
         return () if self.files is None else self.files.paths
-
-    @property
-    def size(self) -> int | None:
-        """Bytes of all files; None for a pipe."""
-        return None if self.files is None else sum(path.stat().st_size for path in self.files.paths)
 
     @property
     def bytes_read(self) -> int:
@@ -121,7 +119,7 @@ def _find(job: Job, stack: ExitStack) -> Found:
         files = find_all(job.inputs, job.text)
         if files.is_matched:
             raise OptionError(f"{_named(files.unknown)}: name other files, or pass --format")
-        return Found(files.format, files=files)
+        return Found(files.format, files=files, size=sum(path.stat().st_size for path in files.paths))
     if len(job.inputs) > 1:
         raise OptionError(f"{piped[0]} is a pipe, which must be the only input: name it without other inputs")
     typed = piped[0]

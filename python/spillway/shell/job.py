@@ -17,7 +17,14 @@ from spillway.reading.files import TITLES
 from spillway.reading.sources import partitions
 from spillway.reading.text import TextOptions
 from spillway.shell.inputs import find, left_out, open_rows, with_keys
-from spillway.shell.outputs import STANDARD_OUTPUT, FileOutput, Written, check_output, open_output
+from spillway.shell.outputs import (
+    STANDARD_OUTPUT,
+    FileOutput,
+    Written,
+    check_output,
+    open_output,
+    refuse_existing,
+)
 from spillway.shell.schemas import BadLines, Slice, batches_of
 from spillway.types import DatasetMode
 from spillway.writer import WriterOptions
@@ -175,7 +182,7 @@ class Job:
             raise OptionError(f"--mode {self.mode}: choose error, append or overwrite")
         if self.mode == "append" and not (self.is_folder or self.to_delta):
             raise OptionError(
-                "--mode append adds rows to a folder or a table, not to a Parquet file: say --partition-by "
+                "--mode append adds rows to a folder or a table, not to a Parquet file: pass --partition-by "
                 "COLUMN or --to-delta"
             )
 
@@ -291,15 +298,18 @@ def run_write(job: Job, progress: Progress) -> Done:
 def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, Output]:
     """Write all rows; their number, the bad lines and the output."""
     bad = BadLines(skips=job.on_error == "skip", say=progress.say)
-    with open_rows(job, found, bad) as rows:
-        bad.is_inferred = rows.is_inferred
-        output = open_output(job, rows.schema)
-        progress.begin(f"writing {job.output}", found.size if rows.position else rows.rows)
-        try:
+    output = None
+    try:
+        with open_rows(job, found, bad) as rows:
+            bad.is_inferred = rows.is_inferred
+            output = open_output(job, rows.schema)
+            progress.begin(f"writing {job.output}", found.size if rows.position else rows.rows)
             with output.writing():
                 count = _write(rows, output, bad, progress)
-        except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(output.left()) from interrupt
+    except KeyboardInterrupt as interrupt:
+        if output is None:
+            raise
+        raise KeyboardInterrupt(output.left()) from interrupt
     return count, bad, output
 
 
@@ -335,7 +345,7 @@ def run_copy(job: Job, progress: Progress) -> Done:
         SpillwayError: As `rewrite` and `check_output`; and an `OptionError` for inputs of another format, or
             in folders that name columns.
         OSError: An input cannot be read, or the output not be written.
-        KeyboardInterrupt: Ctrl-C came; the output is as it was.
+        KeyboardInterrupt: Ctrl-C came; the message says what may be left.
     """
     started = time.perf_counter()
     with find(job) as found:
@@ -344,7 +354,13 @@ def run_copy(job: Job, progress: Progress) -> Done:
         if (unread := left_out(found)) is not None:
             progress.say(unread)
     progress.begin(f"copying to {job.output}", found.size)
-    rows, written = _copied(job, list(map(str, found.paths)), progress)
+    try:
+        rows, written = _copied(job, list(map(str, found.paths)), progress)
+    except KeyboardInterrupt as interrupt:
+        left = "is as it was, or complete"
+        if job.is_folder and job.is_url:
+            left = "may have some or all of the new files"
+        raise KeyboardInterrupt(f"{job.output} {left}: look there before you copy again") from interrupt
     return Done(
         rows=rows,
         left_out=None,
@@ -384,5 +400,12 @@ def _copied(job: Job, files: Sequence[str], progress: Progress) -> tuple[int, Wr
         )
         return parts.rows, Written(parts.bytes, len(parts.files), job.output)
     out = sys.stdout.buffer if job.output == "-" else job.output
-    result = join(files, out, storage_options=storage, progress=progress.show)
+
+    def show(rows: int, done: int) -> None:
+        progress.show(rows, done)
+        if job.output != "-" and not job.is_url:
+            # Another file may have appeared there since the first look.
+            refuse_existing(job)
+
+    result = join(files, out, storage_options=storage, progress=show)
     return result.rows, Written(result.bytes, 1, STANDARD_OUTPUT if job.output == "-" else job.output)

@@ -80,7 +80,7 @@ class FileOutput:
         with self.writer:
             yield
             if self._job.output != "-":
-                _refuse_existing(self._job)
+                refuse_existing(self._job)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch."""
@@ -205,7 +205,7 @@ class TableOutput:
         if self.writer.version is not None:
             return f"the rows are in {self._job.output}, version {self.writer.version}"
         if self.writer.token is not None:
-            return f"nobody can say yet if the rows are in {self._job.output}"
+            return f"it is not known yet whether the rows are in {self._job.output}"
         return f"{self._job.output} is as it was"
 
 
@@ -295,7 +295,7 @@ def check_output(job: Job, found: Found) -> None:
     if job.to_delta:
         return
     if not job.is_folder:
-        _refuse_existing(job)
+        refuse_existing(job)
     elif not job.is_url:
         _refuse_filled(job)
 
@@ -309,7 +309,7 @@ def _refuse_filled(job: Job) -> None:
         )
 
 
-def _refuse_existing(job: Job) -> None:
+def refuse_existing(job: Job) -> None:
     """Refuse a file or an object that is there, unless it may be replaced."""
     path = Path(job.output)
     if not job.is_url and path.is_dir():

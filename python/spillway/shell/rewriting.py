@@ -18,7 +18,7 @@ from spillway._native import digest, inspect
 from spillway._wording import counted
 from spillway.errors import OptionError, SpillwayError
 from spillway.reading.files import TITLES, explained, open_rows
-from spillway.reading.sources import find_all
+from spillway.reading.sources import find_all, table_log
 from spillway.reading.text import TextOptions
 from spillway.writer import ParquetWriter
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from spillway.reading.files import RowStream
     from spillway.shell.job import Memory, Progress
 
-# Marks of Delta, of Dask and older tools, of Hudi and of Iceberg.
-_TABLES = ("_delta_log", "_metadata", ".hoodie", "metadata/*.metadata.json", "metadata/version-hint.text")
+# Other files that list those of a folder: of Dask and older tools, and of Iceberg.
+_LISTS = ("_metadata", "metadata/version-hint.text")
 # A column in the text of a schema: its field id and name, behind its type.
 _COLUMN = re.compile(r"(?:required|optional|repeated) \S+ (field_id=-?\d+ .*?)(?: \(.*\))?;")
 # Properties of a logical type that say how the footer spells it.
@@ -81,7 +81,7 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
     for path in files.paths:
         for folder in _folders(path):
             if folder not in marks:
-                marks[folder] = next((found for each in _TABLES for found in folder.glob(each)), None)
+                marks[folder] = _list_in(folder)
             if (mark := marks[folder]) is not None:
                 raise OptionError(
                     f"{path} belongs to the table of {mark}, which records file sizes, so its files cannot "
@@ -90,8 +90,15 @@ def find_parquet(typed: Sequence[str]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(files.paths))
 
 
+def _list_in(folder: Path) -> Path | None:
+    """What lists the files of a folder; None if nothing does."""
+    if (table := table_log(folder)) is not None:
+        return table[0]
+    return next((folder / each for each in _LISTS if (folder / each).exists()), None)
+
+
 def _folders(path: Path) -> Iterator[Path]:
-    """All folders that a file is in: by its name, by that of each link on the way, and in truth."""
+    """Every folder that contains the file: by its name, by each symbolic link, and after all are resolved."""
     place = path
     while place.is_symlink():
         yield from place.absolute().parents

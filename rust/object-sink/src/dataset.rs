@@ -83,7 +83,7 @@ impl DatasetObjects {
         for (log, is_of_it, format) in logs {
             match folder.find(log, is_of_it) {
                 Ok(None) => {}
-                // Whoever may only write is not told, and writes.
+                // Credentials that may only write cannot check this; the write goes on.
                 Err(failure) if failure.kind == FailureKind::Denied => return Ok(()),
                 Ok(Some(_)) => return Err(table_here(&url, format)),
                 Err(failure) => return Err(self.error(failure)),
@@ -120,7 +120,7 @@ impl DatasetObjects {
     fn refuse_listed(&self) -> Result<(), WriteError> {
         match self.folder.size(METADATA_FILE) {
             Ok(None) => Ok(()),
-            // Whoever may only write is not told, and writes.
+            // Credentials that may only write cannot check this; the write goes on.
             Err(failure) if failure.kind == FailureKind::Denied => Ok(()),
             Ok(Some(_)) => {
                 let place = self.folder.url_of(METADATA_FILE);

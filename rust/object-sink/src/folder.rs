@@ -50,7 +50,7 @@ impl Location {
     /// The folder that `url` names. Options are those of [`Target::new`].
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, or an option is not known or has no sense.
+    /// [`WriteError::Option`] when the URL is none of a store, or an option is unknown or has an invalid value.
     pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
         let mut address = Address::new(url, options)?;
         address.shown.truncate(address.shown.trim_end_matches('/').len());

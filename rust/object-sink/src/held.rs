@@ -385,7 +385,7 @@ impl Shared {
 pub struct HeldSink {
     shared: Arc<Mutex<Shared>>,
     target: Target,
-    /// The URL, where messages expect a path.
+    /// The URL, stored as a path because error messages take one.
     shown: PathBuf,
     tail: Tail,
     sizes: PartSizes,

@@ -24,7 +24,7 @@ use crate::upload::Upload;
 const MOST_FLYING: usize = 2;
 /// The time between two calls of the caller's check.
 pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
-/// Time that giving up may take.
+/// The longest time to wait while uploads are aborted.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// The reason why an upload is not read back, and what to do.
@@ -58,7 +58,7 @@ pub struct Refusal {
 /// An object being uploaded. At most three parts are in memory: one that fills up and two under way.
 pub struct ObjectSink {
     target: Target,
-    /// The URL, where messages expect a path.
+    /// The URL, stored as a path because error messages take one.
     shown: PathBuf,
     attend: Attend,
     runtime: Handle,

@@ -130,7 +130,7 @@ impl Target {
     /// lower case; what they leave out comes from the environment.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL names no object, or an option is not known or has no sense.
+    /// [`WriteError::Option`] when the URL names no object, or an option is unknown or has an invalid value.
     pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
         Self::with_environment(url, options, environment())
     }

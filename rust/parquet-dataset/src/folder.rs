@@ -10,9 +10,7 @@ use crate::publish::{self, PublishTarget, Staged};
 use crate::spread::{Places, SpreadFile};
 use crate::staging::{StagedFile, Staging};
 use crate::storage::{Published, Storage, Unpublished};
-
-/// The most bytes of a name in Linux's file systems (`NAME_MAX`).
-const LONGEST_NAME: usize = 255;
+use crate::template::LONGEST_NAME;
 
 /// A local folder, whose files are hidden until all are complete.
 pub struct LocalFolder {

@@ -95,7 +95,8 @@ pub fn unlisted(place: &Path) -> String {
 /// Moves all files to their names, and returns those in the order of `files`.
 ///
 /// # Errors
-/// [`WriteError::Io`] with the path it was about; everything is as it was before then.
+/// [`WriteError::Io`] with the path it was about; everything is as it was before then, unless the message says where
+/// old files are that could not be moved back.
 pub(crate) fn publish(
     files: &[Staged<'_>],
     target: PublishTarget<'_>,
@@ -118,10 +119,19 @@ pub(crate) fn publish(
             }
             Ok(paths)
         }
-        Err(error) => {
-            moves.undo();
-            Err(error)
-        }
+        Err(error) if moves.undo() => Err(error),
+        Err(error) => Err(stranded(&error, &staging.keep())),
+    }
+}
+
+/// The error of files that were moved out of sight and could not be moved back.
+fn stranded(error: &WriteError, hidden: &Path) -> WriteError {
+    WriteError::Io {
+        path: Some(hidden.to_path_buf()),
+        source: io::Error::other(format!(
+            "files that were to be replaced are in this folder, and could not be moved back: move them where they were, \
+             or write the rows again; new files may be there already. The cause: {error}"
+        )),
     }
 }
 
@@ -352,20 +362,49 @@ impl Moves<'_> {
         folders.into_iter().rev().collect()
     }
 
-    /// Undoes all moves, the last one first. Moves that cannot be undone stay, since there is nobody else to report
-    /// them to.
-    fn undo(&mut self) {
+    /// Undoes all moves, the last one first. Returns false if a file that was moved out of sight is still there; what
+    /// was published stays then, since it may be the only copy of its rows.
+    fn undo(&mut self) -> bool {
+        let mut all_back = true;
         while let Some(done) = self.done.pop() {
+            // What else cannot be undone stays, since there is nobody to report it to.
             let _ = match done {
+                Move::SetAside { from, to } => {
+                    all_back &= self.put_back(&to, &from);
+                    Ok(())
+                }
+                _ if !all_back => Ok(()),
                 Move::MadeFolder(path) => self.remove_folder(&path),
                 Move::Published(path) => self.remove_file(&path),
-                Move::SetAside { from, to } => self.put_back(&to, &from),
             };
         }
+        all_back
     }
 
-    /// Moves a file back to its place. A data file gets another number if another writer has taken its name.
-    fn put_back(&self, aside: &Path, place: &Path) -> io::Result<()> {
+    /// Moves a file back to its place, whose folder another overwrite may have removed while it was empty. Returns
+    /// false if the file is still aside.
+    fn put_back(&mut self, aside: &Path, place: &Path) -> bool {
+        let root = self.root;
+        for _ in 0..MOST_TRIES {
+            let back = self.move_back(aside, place);
+            let kind = back.err().map(|error| error.kind());
+            // The move out of sight may not have happened, and this one have happened with an error. A summary of
+            // another writer's stays.
+            if matches!(fs::exists(aside), Ok(false)) || kind == Some(io::ErrorKind::AlreadyExists) {
+                return true;
+            }
+            let below = place.parent().and_then(|folder| folder.strip_prefix(root).ok());
+            if kind != Some(io::ErrorKind::NotFound)
+                || below.is_none_or(|below| self.make_folders(root, below).is_err())
+            {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// A data file gets another number if another writer has taken its name.
+    fn move_back(&self, aside: &Path, place: &Path) -> io::Result<()> {
         let ((old, name), (folder, own)) = (opened(self.root, aside)?, opened(self.root, place)?);
         let is_data = own.as_encoded_bytes().ends_with(SUFFIX.as_bytes());
         let mut renamed = old.rename_new(name, &folder, own);
@@ -576,8 +615,44 @@ mod tests {
             .rename_new(&folder, "staged".as_ref(), &folder, name)
             .unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        moves.undo();
+        assert!(moves.undo());
         assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+    }
+
+    /// A dataset of one old file that was moved out of sight, whose folder is gone since, and of a new one.
+    fn half_overwritten<'a>(root: &'a Path, template: &'a Template) -> Moves<'a> {
+        for name in ["aside", "part-0.parquet"] {
+            fs::write(root.join(name), name).unwrap();
+        }
+        let mut moves = moves(root, template);
+        moves.done = vec![
+            Move::Published(root.join("part-0.parquet")),
+            Move::SetAside {
+                from: root.join("day=1/part-9.parquet"),
+                to: root.join("aside"),
+            },
+        ];
+        moves
+    }
+
+    #[test]
+    fn undo_makes_a_folder_anew_that_another_overwrite_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let template = Template::parse("part-{i}.parquet").unwrap();
+        assert!(half_overwritten(root.path(), &template).undo());
+        let old = fs::read_to_string(root.path().join("day=1/part-9.parquet")).unwrap();
+        assert_eq!(old, "aside");
+        assert!(!root.path().join("part-0.parquet").exists());
+    }
+
+    #[test]
+    fn undo_removes_nothing_more_once_an_old_file_cannot_be_moved_back() {
+        let root = tempfile::tempdir().unwrap();
+        let template = Template::parse("part-{i}.parquet").unwrap();
+        fs::write(root.path().join("day=1"), "no folder").unwrap();
+        assert!(!half_overwritten(root.path(), &template).undo());
+        assert!(root.path().join("aside").exists());
+        assert!(root.path().join("part-0.parquet").exists());
     }
 
     #[test]
@@ -595,7 +670,7 @@ mod tests {
                 to: aside,
             });
         }
-        moves.undo();
+        assert!(moves.undo());
         let read = |name| fs::read_to_string(in_root(name)).unwrap();
         assert_eq!(read("part-0.parquet"), "theirs");
         assert_eq!(read(METADATA_FILE), "theirs");

@@ -71,6 +71,12 @@ impl Staging {
         self.made = None;
         self.hidden.take().map_or(Ok(()), TempDir::close)
     }
+
+    /// Keeps the hidden folder, which may hold the only copy of files, and returns its path.
+    pub fn keep(&mut self) -> PathBuf {
+        self.made = None;
+        self.hidden.take().map(TempDir::keep).unwrap_or_default()
+    }
 }
 
 impl Drop for Staging {

@@ -3,6 +3,9 @@
 /// The suffix of every template. Readers and `mode="overwrite"` know data files by it.
 pub(crate) const SUFFIX: &str = ".parquet";
 
+/// The most bytes of a name in Linux's file systems (`NAME_MAX`).
+pub(crate) const LONGEST_NAME: usize = 255;
+
 /// Digits that a number can be padded to.
 const MOST_WIDTH: usize = 20;
 
@@ -40,11 +43,18 @@ impl Template {
         if !suffix.ends_with(SUFFIX) {
             return refuse("it has to end in \".parquet\", by which data files are known");
         }
-        Ok(Self {
+        let template = Self {
             prefix: prefix.into(),
             width,
             suffix: suffix.into(),
-        })
+        };
+        let bytes = template.name(u64::MAX).len();
+        if bytes > LONGEST_NAME {
+            return refuse(&format!(
+                "names of files have at most {LONGEST_NAME} bytes, and these up to {bytes}"
+            ));
+        }
+        Ok(template)
     }
 
     pub fn name(&self, number: u64) -> String {
@@ -123,6 +133,7 @@ mod tests {
             "a/{i}.parquet",
             "part-{i}.pq",
             "part-{i:099d}.parquet",
+            &format!("{}{{i}}.parquet", "x".repeat(240)),
             "}{i}.parquet",
         ] {
             let message = Template::parse(bad).unwrap_err();

@@ -49,7 +49,10 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<FileReport, InspectError> {
     // To open a pipe waits for its writer.
     let kind = path.metadata()?.file_type();
     if !kind.is_file() && !kind.is_dir() {
-        let message = format!("{} is no regular file: copy it into one first", path.display());
+        let message = format!(
+            "{} is not a regular file: copy it to a regular file first",
+            path.display()
+        );
         return Err(io::Error::other(message).into());
     }
     let mut file = File::open(path)?;

@@ -147,7 +147,7 @@ impl Common {
         footer
     }
 
-    /// The Arrow schema that is so of all files.
+    /// The Arrow schema that holds for all files.
     fn stored_schema(&self) -> Option<String> {
         let stored = self.stored.as_ref()?;
         match stored.first() {

@@ -18,9 +18,10 @@ mod ids;
 mod source;
 mod watch;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use parquet_dataset::{DatasetResult, FileResult, SpreadFile, Storage};
+use parquet_dataset::{DatasetResult, FileResult, SpreadFile, Storage, Unpublished};
 use parquet_writer::sink::Sink;
 use parquet_writer::thrift::ThriftValue;
 use parquet_writer::{WriteError, WriteResult};
@@ -135,7 +136,7 @@ impl Inputs {
             None => return Err(WriteError::Encode("a file was lost".into()).into()),
         };
         finished.push(self.finished(path, file, watch)?);
-        let published = storage.publish(&finished).map_err(|failed| failed.error)?;
+        let published = storage.publish(&finished).map_err(with_left)?;
         if let Some(unremoved) = published.unremoved {
             return Err(unremoved.into());
         }
@@ -175,6 +176,25 @@ impl Inputs {
             open.check_unchanged()?;
         }
         Ok(())
+    }
+}
+
+/// The error of files that could not all appear, with those that did and could not be removed.
+fn with_left(failed: Unpublished) -> WriteError {
+    let left: Vec<_> = failed
+        .left
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    match failed.error {
+        WriteError::Io { path, source } if !left.is_empty() => WriteError::Io {
+            path,
+            source: io::Error::new(
+                source.kind(),
+                format!("{source}; files may be left: {}", left.join(", ")),
+            ),
+        },
+        error => error,
     }
 }
 

@@ -65,7 +65,10 @@ impl SourceFile {
             return Err(with_path(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !found.is_file() {
-            let message = format!("{} is no regular file: copy it into one first", path.display());
+            let message = format!(
+                "{} is not a regular file: copy it to a regular file first",
+                path.display()
+            );
             return Err(WriteError::option("files", message).into());
         }
         let mut file = File::open(path).map_err(with_path)?;
