@@ -438,12 +438,17 @@ def test_an_invariant_that_is_not_understood_keeps_rows_out(tmp_path: Path, rule
 def test_rows_under_way_are_not_let_past_an_invariant_that_comes(tmp_path: Path) -> None:
     table = spillway.delta.create(tmp_path / "t", NUMBERS)
     late, merging = table.append(), table.append(schema_mode="merge")
+    elsewhere = table.append(schema_mode="merge")
+    elsewhere.write(rows(-1))
+    part = elsewhere.detach()
     late.write(rows(-1))
     merging.write(pa.table({"id": [-1], "more": [1]}))
     version = stating(table, {"id": invariant("id > 0")})
     for one in (late, merging):
         with pytest.raises(CommitConflict):
             one.commit()
+    with pytest.raises(CommitConflict), table.append(schema_mode="merge") as taking:
+        taking.attach(part)
     assert table.version == version
 
 
@@ -668,6 +673,8 @@ def test_columns_that_spark_pads_are_not_compared(tmp_path: Path) -> None:
     write_version(table, 1, [{"metaData": metadata | {"schemaString": json.dumps(fields)}}])
     with pytest.raises(OptionError, match="type char or varchar"):
         table.add_constraint("c", "part = 'a'")
+    with pytest.raises(OptionError, match='"part", which has the type char'):
+        table.merge(rows(1), on="part")
 
 
 def test_lists_of_times_say_how_they_are_written(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - the folder of a test is no attack
-"""Tables with features: what is not built is refused by name, and changes nothing."""
+"""Tables with features: what is not supported is refused by name, and changes nothing."""
 
 from __future__ import annotations
 

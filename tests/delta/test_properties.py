@@ -89,22 +89,22 @@ REFUSED = {
     "delta.isolationLevel": ("odd", OptionError, "WriteSerializable"),
     "delta.appendsOnly": ("true", OptionError, r"did you mean delta\.appendOnly\?"),
     "delta.constraints.positive": ("id > 0", OptionError, "add_constraint"),
-    "delta.columnMapping.maxColumnId": ("9", UnsupportedTableError, "not built"),
-    "delta.rowTrackingSuspended": ("true", UnsupportedTableError, "not built"),
-    "delta.checkpointPolicy": ("v2", UnsupportedTableError, "not built"),
+    "delta.columnMapping.maxColumnId": ("9", UnsupportedTableError, "not supported"),
+    "delta.rowTrackingSuspended": ("true", UnsupportedTableError, "not supported"),
+    "delta.checkpointPolicy": ("v2", UnsupportedTableError, "not supported"),
     "delta.autoOptimize.autoCompact": ("auto", OptionError, "give false"),
-    "delta.autoOptimize.optimizeWrite": ("true", UnsupportedTableError, "not built"),
-    "delta.checkpointRetentionDuration": ("interval 2 days", UnsupportedTableError, "not built"),
+    "delta.autoOptimize.optimizeWrite": ("true", UnsupportedTableError, "not supported"),
+    "delta.checkpointRetentionDuration": ("interval 2 days", UnsupportedTableError, "not supported"),
     "delta.dropFeatureTruncateHistory.retentionDuration": (
         "interval 1 day",
         UnsupportedTableError,
-        "not built",
+        "not supported",
     ),
-    "delta.enableFullRetentionRollback": ("true", UnsupportedTableError, "not built"),
-    "delta.randomPrefixLength": ("2", UnsupportedTableError, "not built"),
-    "delta.randomizeFilePrefixes": ("TRUE", UnsupportedTableError, "not built"),
-    "delta.sampleRetentionDuration": ("interval 7 days", UnsupportedTableError, "not built"),
-    "delta.tuneFileSizesForRewrites": ("true", UnsupportedTableError, "not built"),
+    "delta.enableFullRetentionRollback": ("true", UnsupportedTableError, "not supported"),
+    "delta.randomPrefixLength": ("2", UnsupportedTableError, "not supported"),
+    "delta.randomizeFilePrefixes": ("TRUE", UnsupportedTableError, "not supported"),
+    "delta.sampleRetentionDuration": ("interval 7 days", UnsupportedTableError, "not supported"),
+    "delta.tuneFileSizesForRewrites": ("true", UnsupportedTableError, "not supported"),
 }
 # What another writer may have set.
 UNBUILT = {
@@ -176,7 +176,7 @@ def test_appends_have_files_of_the_tables_size(
 def test_in_commit_timestamps_begin_with_the_table(tmp_path: Path) -> None:
     timestamps = "delta.enableInCommitTimestamps"
     table = made(tmp_path / "t")
-    with pytest.raises(UnsupportedTableError, match="in the middle of the table"):
+    with pytest.raises(UnsupportedTableError, match="cannot be enabled on an existing table"):
         table.set_properties({timestamps: "true"})
     table = made(tmp_path / "u", **{timestamps: "true"})
     assert table.set_properties({timestamps: "false"}) == 1

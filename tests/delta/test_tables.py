@@ -431,11 +431,13 @@ def test_a_rewrite_changes_no_data(table: spillway.delta.Table) -> None:
 )
 def test_nothing_is_removed_on_a_guess(tmp_path: Path, kind: pa.DataType, odd: str, value: Any) -> None:
     table = spillway.delta.create(tmp_path / "t", pa.schema({"p": kind, "id": pa.int64()}), partition_by="p")
-    files = []
-    for name, text in (("odd", odd), ("even", str(value))):
+    for name in ("odd", "even"):
         (tmp_path / "t" / name).write_bytes(b"rows")
-        files.append(spillway.delta.AddFile(name, 4, partition_values={"p": text}))
-    table.commit(adds=files)
+    with pytest.raises(OptionError, match=f'"{odd}" of "p", which does not parse as'):
+        table.commit(adds=[spillway.delta.AddFile("odd", 4, partition_values={"p": odd})])
+    table.commit(adds=[spillway.delta.AddFile("even", 4, partition_values={"p": str(value)})])
+    add = {"path": "odd", "partitionValues": {"p": odd}, "size": 4, "modificationTime": 0, "dataChange": True}
+    write_version(table, 2, [{"add": add}])
     with pytest.raises(OptionError, match=r"p=.*, which cannot be compared"):
         table.delete_partition(p=value)
     with pytest.raises(OptionError, match="cannot be compared"):
@@ -444,6 +446,20 @@ def test_nothing_is_removed_on_a_guess(tmp_path: Path, kind: pa.DataType, odd: s
     table.commit(removes=["odd"])
     table.delete_partition(p=value)
     assert table.files() == []
+
+
+@pytest.mark.parametrize("files", [3, 40])
+def test_a_version_is_restored_if_all_its_files_are_there(tmp_path: Path, files: int) -> None:
+    table = spillway.delta.create(tmp_path / "t", pa.schema({"p": pa.int64(), "id": pa.int64()}))
+    for number in range(files):
+        spillway.delta.write(tmp_path / "t", pa.table({"p": [number], "id": [number]}), mode="append")
+    table.truncate()
+    assert table.restore(files) == files + 2
+    assert sorted(pa.table(table.scan())["id"].to_pylist()) == list(range(files))
+    table.truncate()
+    next((tmp_path / "t").glob("*.parquet")).unlink()
+    with pytest.raises(VersionNotFoundError, match=r"its data file .* is gone"):
+        table.restore(files)
 
 
 def test_in_commit_timestamps_rise_after_a_checkpoint(tmp_path: Path) -> None:
@@ -465,7 +481,7 @@ def test_in_commit_timestamps_rise_after_a_checkpoint(tmp_path: Path) -> None:
     assert stamps == [4_000_000_000_000, 4_000_000_000_001, 4_000_000_000_002]
     plain = spillway.delta.create(tmp_path / "p", SCHEMA)
     assert plain.version == 0
-    with pytest.raises(UnsupportedTableError, match="in the middle of the table"):
+    with pytest.raises(UnsupportedTableError, match="cannot be enabled on an existing table"):
         spillway.delta.create(tmp_path / "p", SCHEMA, mode="overwrite", properties=properties)
 
 

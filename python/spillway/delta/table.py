@@ -1202,16 +1202,21 @@ class Table:
             timeout: Seconds that it may take; None waits forever.
 
         Returns:
-            The new version, with the rows, schema, properties and clustering columns of the old one.
+            The version with the rows, schema, properties and clustering columns of the old one: a new one,
+            unless there is nothing to change.
 
         Raises:
             OptionError: A time has no time zone.
+            AppendOnlyError: The table has ``delta.appendOnly``.
+            CommitTimeoutError: The time was up before the commit.
+            CommitUnknown: The time was up while the commit may already be in the table.
             VersionNotFoundError: The version, or one of its data files or deletion vectors, no longer exists;
                 or there was no version at the time, as in `scan`.
             CommitConflict: A concurrent transaction added or removed rows.
             UnsupportedTableError: The table needs a writer feature that is not supported; or the old
                 version is partitioned, and the table now has the feature ``clustering``, which excludes
-                partitions; or ``delta.enableRowTracking`` has changed since.
+                partitions; or column mapping, ``delta.enableRowTracking`` or
+                ``delta.enableInCommitTimestamps`` has changed since.
         """
         number = number_of(version, self._native)
         return self._committed("RESTORE", self._timer(), self._native.restore(number, timeout))

@@ -1,12 +1,13 @@
 //! Garbage collection of intents: threads that delete those that are decided. Only a process that exits waits for them.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use per_process::PerProcess;
+
+use crate::serving::serve_until;
 
 static UNDER_WAY: PerProcess<UnderWay> = PerProcess::new();
 
@@ -28,22 +29,6 @@ impl UnderWay {
     }
 }
 
-thread_local! {
-    static IS_OWN: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Returns true if the calling thread was started here, to delete intents or to lead for commits that no thread waits
-/// for. It is none of a caller's, and none of Python's.
-#[must_use]
-pub fn is_own_thread() -> bool {
-    IS_OWN.get()
-}
-
-/// Marks the calling thread as one that was started here.
-pub(crate) fn own_this_thread() {
-    IS_OWN.set(true);
-}
-
 /// Waits until no thread of this process deletes intents. Returns false if the time was up before.
 pub fn await_intent_gc(wait: Duration) -> bool {
     let Some(under_way) = UNDER_WAY.get() else {
@@ -62,7 +47,7 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     let begun = thread::Builder::new()
         .name("spillway-tidy".to_owned())
         .spawn(move || {
-            own_this_thread();
+            serve_until(|| false);
             // A store that panicked has said so by then.
             let _ = catch_unwind(AssertUnwindSafe(work));
             under_way.subtract();

@@ -31,6 +31,7 @@ pub mod row_ids;
 #[doc(hidden)]
 pub mod rules;
 pub mod schema;
+mod serving;
 mod settle;
 pub mod store;
 pub mod time;
@@ -46,10 +47,11 @@ pub use error::{CommitError, Result};
 #[doc(hidden)]
 pub use intent::ParsedIntent;
 pub use intent::{CLOCK_MARGIN, LIFETIME, WINDOW, World, announced_files};
-pub use intent_gc::{await_intent_gc, is_own_thread};
+pub use intent_gc::await_intent_gc;
 pub use log::{LogStore, Version};
 pub use machine::{CommitStats, Machine, Start, Submission, Verdict};
 pub use merge::{Marked, Marks, Merge, MergeRequest};
+pub use serving::{is_abandoned, is_serving, serve_until};
 pub use settle::{Outcome, Token};
 pub use timings::{EffectKind, EffectTimes, Timings};
 pub use transaction::{Isolation, MemberId, Operation, ReadSet, Transaction};

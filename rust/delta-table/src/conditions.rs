@@ -9,7 +9,7 @@ use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::limits::DECLARED;
 use crate::scan::instead_of;
-use crate::schema::{ColumnType, Primitive};
+use crate::schema::{ColumnType, Primitive, TableColumn};
 use crate::sql::{self, BoundCondition, Operator, Purpose, Scope};
 
 /// Days from 0001-01-01 to the epoch.
@@ -165,10 +165,7 @@ impl Condition {
             value => literal(value, &column.kind, &self.column).map(Some),
         });
         let literals = literals.collect::<Result<Vec<_>>>()?;
-        let declared = column.metadata.get(DECLARED).and_then(Value::as_str);
-        if declared.is_some_and(|declared| declared.starts_with("char("))
-            && literals.iter().any(Option::is_some)
-        {
+        if is_char(column) && literals.iter().any(Option::is_some) {
             return Err(TableError::refused(format!(
                 "a condition compares the column {:?}, which has the type char, whose spaces engines compare differently",
                 self.column
@@ -387,4 +384,9 @@ fn check_partition_column(head: &TableHead, column: &str) -> Result<()> {
         "the condition on {column:?} cannot choose whole files: {}",
         sql::partitions_alone(columns)
     )))
+}
+/// Returns true if a column has Spark's type `char(n)`, whose spaces engines compare differently.
+pub(crate) fn is_char(column: &TableColumn) -> bool {
+    let declared = column.metadata.get(DECLARED).and_then(Value::as_str);
+    declared.is_some_and(|declared| declared.starts_with("char("))
 }

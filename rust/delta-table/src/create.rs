@@ -383,8 +383,8 @@ impl Table {
 pub(crate) fn check_in_commit_timestamps(before: &TableHead, after: &Metadata) -> Result<()> {
     if after.is_enabled(IN_COMMIT_TIMESTAMPS) && !before.metadata.is_enabled(IN_COMMIT_TIMESTAMPS) {
         return Err(TableError::unsupported(format!(
-            "{IN_COMMIT_TIMESTAMPS} would begin in the middle of the table, which is not built: leave it out, or make \
-             the table with it"
+            "{IN_COMMIT_TIMESTAMPS} cannot be enabled on an existing table: leave it out, or set it when the table is \
+             created"
         )));
     }
     Ok(())

@@ -39,7 +39,7 @@ pub(crate) struct Basis {
     /// True if files have other names for the columns than the table.
     #[serde(default)]
     is_mapped: bool,
-    /// The constraints that the rows were compared with: names and expressions.
+    /// The constraints and invariants that the rows were compared with: names and expressions.
     #[serde(default)]
     constraints: Vec<(String, String)>,
 }
@@ -55,9 +55,7 @@ impl Basis {
             format: metadata.format.clone(),
             clustering: head.clustering()?,
             is_mapped: head.mapping != Mapping::None,
-            constraints: constraints::stated(metadata)
-                .map(|(name, expression)| (name.to_owned(), expression.to_owned()))
-                .collect(),
+            constraints: constraints::compared(head),
         })
     }
 

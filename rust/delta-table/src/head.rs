@@ -87,7 +87,7 @@ impl HeadReplay {
     /// Takes an action of the version in, or returns one that is not of the head.
     pub fn take(&mut self, action: Action) -> Option<Action> {
         match action {
-            // Who repeats them changes nothing, as the committer sees it too.
+            // Stating them again unchanged is no change; the committer agrees.
             Action::Protocol(protocol) => {
                 if self.protocol.as_ref() != Some(&protocol) {
                     self.changed_in = self.version;
@@ -359,7 +359,7 @@ impl TableHead {
         row_ids::check(self)?;
         if let Some((column, rule)) = computed(&self.schema.columns) {
             return Err(TableError::unsupported(format!(
-                "the column {:?} has {rule}, which is not built: write the table with Spark",
+                "the column {:?} has {rule}, which is not supported: write the table with Spark",
                 column.name
             )));
         }

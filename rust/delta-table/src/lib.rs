@@ -71,7 +71,6 @@ pub use constraints::PendingConstraint;
 pub use create::{CreateMode, CreateOptions};
 pub use error::{Result, TableError};
 pub use fit::check_new_values;
-pub use group_commit::{is_abandoned, is_serving, serve_until};
 pub use head::TableHead;
 pub use mapping::Mapping;
 pub use merge::{ClauseKind, Expressions, MergeClause, MergeCondition, MergeOptions, MergeValues};

@@ -1,7 +1,7 @@
 //! Transactions that remove files: deletion, truncation, restore, and commits of the caller's own.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use delta_commit::actions::{Action, Add, Metadata, Remove};
@@ -20,9 +20,15 @@ use crate::deletion_vectors;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::row_ids;
-use crate::scan::Question;
+use crate::scan::{Question, constant};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late, patient};
+
+/// So many files are looked up one by one, without a listing.
+const FEW: usize = 32;
+
+/// A request for a listing, which takes as long as one for a file, tells of so many.
+const NAMES_OF_A_PAGE: usize = 1000;
 
 /// The part of the table that a transaction read.
 #[derive(Debug, Clone, Default)]
@@ -129,7 +135,7 @@ impl Table {
         let snapshot = self
             .removable("restore()")
             .map_err(|error| or_late(error, wait))?;
-        let target = self.snapshot_at(version)?;
+        let target = self.snapshot_at(version).map_err(|error| or_late(error, wait))?;
         // The version may be older than what is refused above.
         target.check_writable()?;
         clustering::check_partitions(&snapshot, &target.metadata, "restore()")?;
@@ -146,7 +152,9 @@ impl Table {
             .filter(|(key, _)| !before.contains_key(*key))
             .map(|(_, add)| add)
             .collect();
-        self.check_there(version, &returning)?;
+        let known = now.len() + returning.len();
+        self.check_there(version, &returning, known, wait)
+            .map_err(|error| or_late(error, wait))?;
         let mut operation = Operation::new("RESTORE");
         operation.parameters = [("version".to_owned(), version.to_string())].into();
         operation.metrics = [
@@ -167,22 +175,39 @@ impl Table {
         self.shared()?.commit(transaction, wait)
     }
 
-    fn check_there(&self, version: Version, files: &[&Arc<Add>]) -> Result<()> {
+    /// Refuses files of an older version that are gone. The table's folder has at least `known` files.
+    fn check_there(
+        &self,
+        version: Version,
+        files: &[&Arc<Add>],
+        known: usize,
+        wait: &mut WaitLimit<'_>,
+    ) -> Result<()> {
+        let mut named = Vec::new();
         for add in files {
-            let data = path::decode_inside(&add.path)?;
-            let vector = add.deletion_vector.as_ref();
-            let root = self.root();
-            let vector = vector.map(|vector| deletion_vectors::file_of(root, vector));
-            let vector = vector.transpose()?;
-            let named = [("data file", Some(data)), ("deletion vector", vector.flatten())];
-            for (what, file) in named {
-                if let Some(file) = file
-                    && !self.storage.has(&file)?
-                {
-                    return Err(TableError::NoSuchVersion(format!(
-                        "version {version} cannot be restored: its {what} {file:?} is gone"
-                    )));
-                }
+            named.push(("data file", path::decode_inside(&add.path)?));
+            if let Some(vector) = &add.deletion_vector
+                && let Some(file) = deletion_vectors::file_of(self.root(), vector)?
+            {
+                named.push(("deletion vector", file));
+            }
+        }
+        let is_listed = named.len() > FEW + known / NAMES_OF_A_PAGE;
+        let stored = if is_listed {
+            self.storage.walk(&|_| true)?
+        } else {
+            None
+        };
+        let stored = stored.into_iter().flat_map(|stored| stored.files);
+        let there: HashSet<String> = stored.map(|file| file.name).collect();
+        let mut in_time = patient(wait);
+        for (what, file) in named {
+            in_time()?;
+            // A listing does not enter links.
+            if !there.contains(&*file) && !self.storage.has(&file)? {
+                return Err(TableError::NoSuchVersion(format!(
+                    "version {version} cannot be restored: its {what} {file:?} is gone"
+                )));
             }
         }
         Ok(())
@@ -454,6 +479,23 @@ fn check_adds(adds: &[Add], head: &TableHead) -> Result<()> {
                     add.path, column.name
                 ),
             ));
+        }
+        for column in wanted.iter().filter_map(|name| head.schema.column(name)) {
+            if constant(add, column, head.mapping).is_err() {
+                return Err(TableError::option(
+                    "adds",
+                    format!(
+                        "the file {:?} has the partition value {:?} of {:?}, which does not parse as {}",
+                        add.path,
+                        add.partition_values
+                            .get(&column.name)
+                            .flatten()
+                            .unwrap_or_default(),
+                        column.name,
+                        column.kind.arrow()
+                    ),
+                ));
+            }
         }
         check_counts(add)?;
         if let Some((_, column)) = without_statistics([add], &clustering) {

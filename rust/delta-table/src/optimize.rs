@@ -209,7 +209,7 @@ impl<'a> Compaction<'a> {
         Ok(files.iter().all(|add| newest.contents.has(add)))
     }
 
-    /// Chooses the files that are to be one.
+    /// Chooses the groups of files to combine.
     fn plan(&mut self) -> Result<()> {
         self.snapshot.check_writable()?;
         let target = self.target()?;

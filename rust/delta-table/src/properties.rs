@@ -190,7 +190,7 @@ fn check_name(property: &str) -> Result<()> {
 
 fn not_built(property: &str) -> TableError {
     TableError::unsupported(format!(
-        "the property {property:?} asks for what is not built: leave it out, or have Spark set it"
+        "the property {property:?} needs a feature that is not supported: leave it out, or set it with Spark"
     ))
 }
 
@@ -436,8 +436,8 @@ mod tests {
             ("delta.targetFileSize", "much", "128mb"),
             ("delta.isolationLevel", "odd", "WriteSerializable"),
             ("delta.constraints.c", "a > 0", "add_constraint()"),
-            ("delta.rowTrackingSuspended", "true", "not built"),
-            ("Delta.columnMapping.mode", "name", "not built"),
+            ("delta.rowTrackingSuspended", "true", "not supported"),
+            ("Delta.columnMapping.mode", "name", "not supported"),
             ("", "x", "no name"),
         ] {
             let refused = check(property, value).unwrap_err().to_string();

@@ -46,7 +46,7 @@ pub(crate) fn check(head: &TableHead) -> Result<()> {
     if !features.any(|feature| feature == "domainMetadata") {
         return Err(TableError::unsupported(format!(
             "the table has the feature {FEATURE} without domainMetadata, so that no writer can say which row ids are \
-             given: have the writer that gave it the feature mend it"
+             given: repair the table with the writer that enabled the feature"
         )));
     }
     check_properties(&head.metadata)?;
@@ -147,7 +147,7 @@ pub(crate) fn check_restored(now: &TableHead, before: &TableHead) -> Result<()> 
         return Ok(());
     }
     Err(TableError::unsupported(format!(
-        "row tracking ({ENABLED}) was changed or dropped after version {}, and to take that back is not built: restore \
+        "row tracking ({ENABLED}) was changed or dropped after version {}, and to undo that is not supported: restore \
          a later version, or have Spark restore this one",
         before.version
     )))

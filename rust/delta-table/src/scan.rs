@@ -35,6 +35,7 @@ use crate::table::Table;
 pub(crate) use adapt::adapt;
 pub(crate) use calendar::Calendar;
 pub use changes::{Changes, ChangesOptions, ChangesReader};
+pub(crate) use constants::constant;
 pub(crate) use positions::{FileRows, FoundRows, NumberedRows, RowSearch, row_count};
 pub use prefetch::ScanReader;
 use question::columns_of;

@@ -223,10 +223,8 @@ pub(crate) fn field(into: &mut String, name: &str, json: Option<String>) {
 /// Merges the statistics that the row groups have of one column.
 fn leaf(footer: &ParquetMetaData, path: &[&str], kind: &ColumnType) -> LeafStats {
     let descriptor = footer.file_metadata().schema_descr();
-    let Some(index) = (0..descriptor.num_columns()).find(|index| {
-        let parts = descriptor.column(*index).path().parts().to_vec();
-        parts == path
-    }) else {
+    let mut columns = descriptor.columns().iter();
+    let Some(index) = columns.position(|column| column.path().parts() == path) else {
         // A list's or a map's leaf has a longer path: its nulls are not those of the column. What the file does not
         // have at all is null in all of its rows.
         let top = path.first().copied();

@@ -177,7 +177,7 @@ struct RetainedFiles<'a> {
 }
 
 impl<'a> RetainedFiles<'a> {
-    /// Those that are in the table, or left it after the cut-off. A file of which nobody says when it left is one.
+    /// Those that are in the table, or left it after the cut-off. A removal without a timestamp counts as recent.
     fn of(root: &'a Path, snapshot: &Snapshot, ages: CutOffs) -> Result<Self> {
         let mut needed = Self {
             root,

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{Committer, CommitterCore, CommitterState, Lead, News, VerdictSlot, committed, in_use};
 use crate::error::{CommitError, Result};
-use crate::intent_gc;
 use crate::log::{StoreError, Version};
 use crate::machine::Submission;
+use crate::serving::serve_until;
 use crate::transaction::{MemberId, Transaction};
 
 /// The function that takes the result of an asynchronous commit. It is called once, by any thread, while the committer
@@ -74,7 +74,7 @@ impl CommitterCore {
         let begun = thread::Builder::new()
             .name("spillway-lead".to_owned())
             .spawn(move || {
-                intent_gc::own_this_thread();
+                serve_until(|| false);
                 core.serve();
             });
         match begun {

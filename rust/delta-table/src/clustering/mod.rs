@@ -117,7 +117,7 @@ fn column(name: &str, schema: &TableSchema, indexed: &StatsColumns) -> Result<Ve
     };
     if !is_ordered(leaves[place].kind) {
         return Err(refused(format!(
-            "{OPTION} names the column {name:?}, of whose type the log has no least and greatest value: choose numbers, \
+            "{OPTION} names the column {name:?}, whose type has no minimum and maximum in the log: choose numbers, \
              text, dates or timestamps"
         )));
     }

@@ -26,6 +26,16 @@ pub(super) struct Stated<'a> {
     rule: &'a Value,
 }
 
+impl Stated<'_> {
+    /// The column and the rule, as text.
+    pub fn described(&self) -> (String, String) {
+        (
+            format!("invariant of {}", self.path.join(".")),
+            self.rule.to_string(),
+        )
+    }
+}
+
 /// The invariants of a schema.
 pub(super) fn stated(schema: &TableSchema) -> Vec<Stated<'_>> {
     let mut found = Vec::new();

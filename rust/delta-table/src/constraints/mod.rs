@@ -43,6 +43,16 @@ pub(crate) fn stated(metadata: &Metadata) -> impl Iterator<Item = (&str, &str)> 
     properties.filter_map(|(property, expression)| Some((name_of(property)?, expression.as_str())))
 }
 
+/// The constraints and invariants that the rows of a table are compared with: names and expressions.
+pub(crate) fn compared(head: &TableHead) -> Vec<(String, String)> {
+    let constraints =
+        stated(&head.metadata).map(|(name, expression)| (name.to_owned(), expression.to_owned()));
+    let invariants = invariants::stated(&head.schema);
+    constraints
+        .chain(invariants.iter().map(invariants::Stated::described))
+        .collect()
+}
+
 /// Returns true if every constraint and invariant of `after` is one of `before`, so that rows need not be compared
 /// again.
 pub(crate) fn are_of(before: &TableHead, after: &TableHead) -> bool {

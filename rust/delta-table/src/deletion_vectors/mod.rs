@@ -256,6 +256,6 @@ fn put(storage: &Arc<dyn TableStorage>, name: &str, body: &[u8]) -> Result<()> {
 
 fn too_large() -> TableError {
     TableError::unsupported(
-        "the marks of one deletion take more than 2 GiB, which is not built: delete by conditions that choose fewer files",
+        "the marks of one deletion take more than 2 GiB, which is not supported: delete by conditions that choose fewer files",
     )
 }

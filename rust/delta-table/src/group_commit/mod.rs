@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_commit::{CommitError, Version, WaitLimit};
+use delta_commit::{CommitError, Version, WaitLimit, serve_until};
 use parquet_writer::WriteError;
 
 use crate::error::{Result, TableError};
@@ -31,7 +31,6 @@ use crate::table::{SharedTable, lock};
 
 pub(crate) use waiter::WaiterCallback;
 use waiter::{CommitWaiter, Settled, answer_all, part_with, settle};
-pub use waiter::{is_abandoned, is_serving, serve_until};
 
 /// Longer than any commit takes. Waiting callers have deadlines of their own.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);

@@ -3,13 +3,12 @@
 //! Each caller has a [`CommitWaiter`]. A caller that stops waiting leaves: the committing thread answers it as soon as
 //! it is certain that nothing of the caller's is in the table, or that the outcome is unknown.
 
-use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delta_commit::{CommitError, Outcome, Token, Version, WaitLimit};
+use delta_commit::{CommitError, Outcome, Token, Version, WaitLimit, serve_until};
 
 use crate::error::Result;
 use crate::table::{SharedTable, lock};
@@ -140,29 +139,6 @@ impl CommitWaiter {
             };
         }
     }
-}
-
-thread_local! {
-    /// The test that says whether the callers that this thread works for have stopped waiting.
-    static ABANDONED: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
-}
-
-/// Sets the check that says whether the calling thread's work is abandoned: no caller waits for its result any more.
-pub fn serve_until(is_abandoned: impl Fn() -> bool + 'static) {
-    ABANDONED.set(Some(Box::new(is_abandoned)));
-}
-
-/// Returns true if the calling thread works for callers that no longer wait, so that requests to a store should end.
-#[must_use]
-pub fn is_abandoned() -> bool {
-    ABANDONED.with_borrow(|asked| asked.as_ref().is_some_and(|asked| asked()))
-}
-
-/// Returns true if the calling thread serves callers in other threads: it commits for several of them, reads ahead or
-/// takes the steps of asynchronous commits. No signal is its own.
-#[must_use]
-pub fn is_serving() -> bool {
-    ABANDONED.with_borrow(Option::is_some)
 }
 
 /// Answers those that no longer wait with an error; true if there are any.

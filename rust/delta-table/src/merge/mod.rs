@@ -20,6 +20,7 @@ use arrow_schema::SchemaRef;
 use delta_commit::Version;
 use parquet_writer::{Batch, WriterOptions};
 
+use crate::conditions::is_char;
 use crate::error::{Result, TableError};
 use crate::head::TableHead;
 use crate::row_change::{Dependence, PendingChange, RowChange};
@@ -170,7 +171,14 @@ fn key_columns(head: &TableHead, on: &[String]) -> Result<Vec<TableColumn>> {
         );
         return Err(TableError::option("on", message));
     }
-    chosen(head, Some(on))
+    let key = chosen(head, Some(on))?;
+    match key.iter().find(|column| is_char(column)) {
+        None => Ok(key),
+        Some(column) => Err(TableError::refused(format!(
+            "on names the column {:?}, which has the type char, whose spaces engines compare differently",
+            column.name
+        ))),
+    }
 }
 
 /// Refuses empty texts in partition columns of the key. Delta stores them as nulls, which equal no key: each merge of

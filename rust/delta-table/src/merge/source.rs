@@ -228,7 +228,7 @@ fn wanted(schema: &SchemaRef, is_wanted: impl Fn(&str) -> bool) -> (SchemaRef, V
     (Arc::new(Schema::new(fields)), places)
 }
 
-/// Refuses columns of the source that the table lacks and no clause names: they may be a slip of the pen.
+/// Refuses columns of the source that the table lacks and no clause names: they may be a typo.
 fn check_named(head: &TableHead, schema: &SchemaRef, named: &BTreeSet<String>) -> Result<()> {
     for field in schema.fields() {
         let name = field.name();

@@ -16,7 +16,7 @@ use crate::schema::TableColumn;
 ///
 /// The text is one of those of the protocol, section "Partition Value Serialization". Some writers write the empty text
 /// where the protocol has null. In columns of text and bytes it is read as such, as by Spark and delta-rs.
-pub(super) fn constant(file: &Add, column: &TableColumn, mapping: Mapping) -> Result<ArrayRef> {
+pub(crate) fn constant(file: &Add, column: &TableColumn, mapping: Mapping) -> Result<ArrayRef> {
     let data_type = column.kind.arrow();
     let text = file.partition_values.get(mapping.stored_name(column)).flatten();
     let Some(text) = text.filter(|text| !text.is_empty() || column.kind.has_empty()) else {

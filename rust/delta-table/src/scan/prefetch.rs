@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use delta_commit::actions::Add;
+use delta_commit::serve_until;
 
 use crate::deletion_vectors;
 use crate::error::{Result, TableError};
-use crate::group_commit::serve_until;
 use crate::storage::WaitCheck;
 use crate::table::lock;
 

@@ -22,7 +22,6 @@ use roaring::RoaringTreemap;
 
 use crate::data_file::{DataFile, load_footer, ranges_of, table_error, with_micros};
 use crate::error::{Result, TableError};
-use crate::group_commit;
 use crate::mapping::Mapping;
 use crate::row_ids::{self, Origin, RowValue};
 use crate::schema::TableColumn;
@@ -276,7 +275,7 @@ impl FileReader {
             let calendar = self.calendar.clone();
             let mut answers = Answers::default();
             let evaluate = move |decoded: RecordBatch| {
-                if group_commit::is_abandoned() {
+                if delta_commit::is_abandoned() {
                     return Err(ArrowError::ComputeError("nobody waits for the rows".into()));
                 }
                 let decoded = match &calendar {

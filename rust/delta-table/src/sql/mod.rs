@@ -74,7 +74,7 @@ fn on_own_stack<T: Send>(parse: impl Fn() -> Result<T, SqlFault> + Sync) -> Resu
             .stack_size(STACK);
         match thread.spawn_scoped(scope, &parse) {
             Ok(parsing) => parsing.join().unwrap_or_else(|cause| panic::resume_unwind(cause)),
-            // Where no thread is to be had, the caller's stack is most likely large enough.
+            // If no thread can be started, the caller's stack is most likely large enough.
             Err(_) => parse(),
         }
     })

@@ -42,7 +42,7 @@ pub(crate) fn attention() -> Attend {
 /// Returns true if the calling thread is Python's main thread. Threads that serve commits of others, and those that
 /// delete announcements, are not Python's, and must not wait for the GIL.
 fn is_main_here() -> bool {
-    if delta_table::is_serving() || delta_commit::is_own_thread() {
+    if delta_commit::is_serving() {
         return false;
     }
     Python::attach(is_main_thread).unwrap_or_else(|raised| {
@@ -53,7 +53,7 @@ fn is_main_here() -> bool {
 }
 
 fn unless_abandoned() -> io::Result<()> {
-    if delta_table::is_abandoned() {
+    if delta_commit::is_abandoned() {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody waits any more"));
     }
     Ok(())

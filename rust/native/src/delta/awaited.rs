@@ -144,7 +144,7 @@ impl Awaited {
     /// Takes a step. Returns none when the commit waits for another answer.
     fn step(self: &Arc<Self>, answer: Option<CommitAnswer>) -> Result<Option<Version>, Failure> {
         let is_left = Arc::clone(&self.is_left);
-        delta_table::serve_until(move || is_left.load(Ordering::Acquire));
+        delta_commit::serve_until(move || is_left.load(Ordering::Acquire));
         let _limited = limited(self.deadline);
         let (mut stays, mut goes_on) = (|| self.stays(), || self.stays());
         let mut wait = WaitLimit::while_asked(self.deadline, &mut stays);

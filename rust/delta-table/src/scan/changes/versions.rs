@@ -178,7 +178,7 @@ fn check_version(head: &TableHead, end: &TableHead) -> Result<()> {
     }
     if head.mapping != Mapping::None || end.mapping != Mapping::None {
         return Err(TableError::unsupported(
-            "the table maps its columns to other names, and change data feeds of such tables are not built: read it \
+            "the table maps its columns to other names, and change data feeds of such tables are not supported: read it \
              with Spark",
         ));
     }
