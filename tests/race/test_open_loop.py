@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from spillway.errors import OptionError
-from spillway.race.model import Cell, Receipt
+from spillway.race.model import Cell
 from spillway.race.open_loop import Responses, arrivals
 from spillway.race.record import Setting, read_run
 from spillway.race.run import Options
@@ -44,13 +44,12 @@ class Slow:
     def __init__(self) -> None:
         self._pause = PAUSE
 
-    def append(self, rows: pa.Table) -> Receipt:  # noqa: ARG002 - the time alone matters
-        left = time.monotonic()
+    def append(self, rows: pa.Table) -> int:  # noqa: ARG002 - the time alone matters
         time.sleep(self._pause)
         self._pause = 0.0
-        return Receipt(left, 1)
+        return 1
 
-    def change(self, change: object) -> Receipt:
+    def change(self, change: object) -> int:
         raise NotImplementedError(change)
 
 
@@ -75,7 +74,7 @@ def test_a_slow_append_delays_responses_and_no_service() -> None:
     found = responses.measured(None)
     assert found["arrivals"] == len(messages) >= 20
     assert responses.unanswered == 0
-    service = statistics.median(each["at"] - each["left"] for each in messages)
+    service = statistics.median(each["at"] - each["called"] for each in messages)
     assert service < PAUSE / 8
     assert found["response_seconds"] is not None
     assert found["response_seconds"][50] > PAUSE / 4
@@ -86,7 +85,21 @@ def test_no_append_starts_before_it_is_due() -> None:
     race = cell(1, 40.0, 0.5)
     begun, messages = messages_of_a_slow_writer(race)
     due = arrivals(race, 0, SEED)
-    assert all(each["left"] - begun >= due[each["number"]] for each in messages)
+    assert all(each["called"] - begun >= due[each["number"]] for each in messages)
+
+
+def test_an_append_that_fails_has_waited_until_the_end_and_the_rate_is_not_sustained() -> None:
+    race = cell(1, 40.0, 10.0)
+    responses = Responses(race, SEED)
+    due = arrivals(race, 0, SEED)
+    for number, at in enumerate(due):
+        responses.answer(0, number, at + 0.01, acknowledged=number % 2 > 0)
+    found = responses.measured(None)
+    assert not found["sustained"]
+    assert found["unacknowledged"] == (len(due) + 1) // 2
+    assert found["response_seconds"] is not None
+    assert found["response_seconds"][25] == pytest.approx(0.01)
+    assert found["response_seconds"][100] == pytest.approx(10.0 - due[0], abs=1e-5)
 
 
 def test_a_seed_gives_the_same_arrivals_again() -> None:

@@ -301,6 +301,11 @@ def test_half_of_the_writers_of_each_process_delete(processes: int) -> None:
             ["--work", "delete", "--targets"],
             "--targets and --real-s3 choose the kinds of work themselves: leave --work delete out",
         ),
+        (
+            ["--targets", "--committers", "spillway"],
+            "choose the races themselves: leave --writers, --committers out",
+        ),
+        (["--yes"], "--yes answers the question of --real-s3"),
         (["--work", "delete", "--writers", "1000", "--rows", "101"], "may be 100 at most"),
         (
             ["--work", "delete", "--writers", "10", "--rows", "5000", "--appends", "3"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +13,12 @@ from spillway.cli.common import (
     Out,
     fail,
     failing,
-    interrupt,
+    first_interrupt_alone,
+    given,
     listed,
     pairs,
     print_tables,
+    termination_as_interrupt,
     whole_numbers,
 )
 
@@ -27,7 +28,24 @@ if TYPE_CHECKING:
     from spillway.race.run import Finished
 
 
+_OF_CELLS = (
+    "writers",
+    "rows",
+    "appends",
+    "seconds",
+    "rate",
+    "noise",
+    "committers",
+    "workloads",
+    "partitions",
+    "table_rows",
+    "spread",
+)
+"""The options that say which races are held."""
+
+
 def race(  # noqa: PLR0913 - one argument per option of the command
+    context: typer.Context,
     *,
     work: Annotated[
         str,
@@ -182,16 +200,21 @@ def race(  # noqa: PLR0913 - one argument per option of the command
     from spillway.race.run import Options, hold_races, plan_cells
     from spillway.race.tables import target_cells
 
-    signal.signal(signal.SIGTERM, interrupt)
     console = Console()
     progress = Progress(console)
-    with failing("race", ""):
+    with first_interrupt_alone(), termination_as_interrupt(), failing("race", ""):
         if (targets or real_s3) and work != "append":
             raise OptionError(
                 f"--targets and --real-s3 choose the kinds of work themselves: leave --work {work} out"
             )
         if targets and real_s3:
             raise OptionError("--targets and --real-s3 are different races: leave one out")
+        named = given(context)
+        if (targets or real_s3) and (unused := [name for name in _OF_CELLS if name in named]):
+            options_of = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+            raise OptionError(f"--targets and --real-s3 choose the races themselves: leave {options_of} out")
+        if yes and not real_s3:
+            raise OptionError("--yes answers the question of --real-s3: leave it out")
         options = Options(
             committers=_chosen(committers, usual(work)),
             writers=whole_numbers("--writers", writers),

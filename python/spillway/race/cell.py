@@ -258,7 +258,7 @@ class _Heard:
         else:
             self._note(message, acknowledged=True)
             self.acknowledged.append((message["writer"], message["number"]))
-            self.waits.append(message["at"] - message["left"])
+            self.waits.append(message["at"] - message["called"])
             self.each_second[int(message["at"] - self.begun)] += 1
             self.ended = max(self.ended, message["at"])
             if message["attempts"] is not None:
@@ -347,6 +347,8 @@ class Race:
             for _ in workers.messages(time.monotonic() + _CREATE_SECONDS):
                 pass
             problem = workers.wait()
+            if problem is None and workers.is_running:
+                problem = f"it was not done in {_CREATE_SECONDS:g} s"
         if problem is not None:
             raise SpillwayError(f"{cell.committer} cannot make a table: {problem}")
 

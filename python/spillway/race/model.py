@@ -153,18 +153,6 @@ def merged(one: Mapping[str, EffectTimes], other: Mapping[str, EffectTimes]) -> 
     return both
 
 
-class Receipt(NamedTuple):
-    """A writer's receipt of an acknowledged append.
-
-    Attributes:
-        left: The monotonic time at which all rows were handed over, from which the wait counts.
-        attempts: Commits that it tried, or None where the library does not say.
-    """
-
-    left: float
-    attempts: int | None
-
-
 class Tally(NamedTuple):
     """Counts of a whole process, where its writers commit together.
 
@@ -206,11 +194,14 @@ class Change(Protocol):
 class Writer(Protocol):
     """One writer with its own handle on the table."""
 
-    def append(self, rows: pa.Table) -> Receipt:
-        """Append rows; return when that is acknowledged."""
+    def append(self, rows: pa.Table) -> int | None:
+        """Append rows; return the commits that it tried when that is acknowledged.
 
-    def change(self, change: Change) -> Receipt:
-        """Change rows as they are in the newest version, once; return when that is acknowledged.
+        None where the library does not say.
+        """
+
+    def change(self, change: Change) -> int | None:
+        """Change rows as they are in the newest version, once; return as `append`.
 
         Committers for appends only have no such method: a plan with them has nothing else.
         """
@@ -251,7 +242,7 @@ class Operation(Protocol):
     def kind(self) -> str:
         """The noun for it."""
 
-    def run(self, writer: Writer) -> Receipt:
+    def run(self, writer: Writer) -> int | None:
         """Do it once; return when it is acknowledged."""
 
     def takes(self) -> Iterable[Row]:
@@ -356,6 +347,11 @@ class Cell:
         return None if self.seconds is not None else self.writers * self.appends
 
     @property
+    def goes_on(self) -> bool:
+        """True if writers go on for a time, in a closed loop: how often is not known before."""
+        return self.seconds is not None and self.rate is None
+
+    @property
     def only_appends(self) -> bool:
         """True if its writers append, and do nothing else."""
         return self.work == "append"
@@ -421,7 +417,7 @@ class Append:
         self._key = (writer, number)
         self._rows = rows(cell, writer, number)
 
-    def run(self, writer: Writer) -> Receipt:
+    def run(self, writer: Writer) -> int | None:
         """Append."""
         return writer.append(self._rows)
 
@@ -444,7 +440,7 @@ class _Change(Change):
         self._conditions = own_conditions(cell, writer, number)
         self._message = f"writer {writer} says so in {self.kind} {number}"
 
-    def run(self, writer: Writer) -> Receipt:
+    def run(self, writer: Writer) -> int | None:
         """Do it once."""
         return writer.change(self)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from spillway.harness.records import Keywords
 
@@ -55,9 +55,11 @@ class OpenLoop(TypedDict):
         offered_per_second: Appends that were due, over the seconds of the schedule.
         achieved_per_second: Appends that were acknowledged by the end of the schedule, over its seconds.
         backlog: Appends that were due and without an answer at the end of the schedule.
-        sustained: False if more appends than there are writers, and more than 5 % of all, were left then.
+        sustained: False if more appends than there are writers, and more than 5 % of all, were left then, or
+            were never acknowledged.
+        unacknowledged: Appends that failed, or had no answer at the end of the race. Early records lack it.
         response_seconds: From the time at which an append was due to its acknowledgement: quantiles 0 to
-            100 %. One without an answer counts as having waited until the time limit.
+            100 %. One that is not acknowledged counts as having waited until the end of the race.
     """
 
     seed: str
@@ -66,6 +68,7 @@ class OpenLoop(TypedDict):
     achieved_per_second: float
     backlog: int
     sustained: bool
+    unacknowledged: NotRequired[int]
     response_seconds: Annotated[list[float], Keywords(minItems=101, maxItems=101)] | None
 
 
@@ -108,6 +111,8 @@ class Responses:
         }
         self._arrivals = len(self._due)
         self._waits: list[float] = []
+        self._failed: list[float] = []
+        self._end = self._window
         self._answered_in_time = 0
         self._acknowledged_in_time = 0
 
@@ -119,11 +124,14 @@ class Responses:
     def answer(self, writer: int, number: int, at: float, *, acknowledged: bool) -> None:
         """Note an answer, at a time in seconds after the start."""
         due = self._due.pop((writer, number))
+        self._end = max(self._end, at)
         in_time = at <= self._window
         self._answered_in_time += in_time
         if acknowledged:
             self._acknowledged_in_time += in_time
             self._waits.append(at - due)
+        else:
+            self._failed.append(due)
 
     def measured(self, limit: float | None) -> OpenLoop:
         """The figures.
@@ -131,7 +139,9 @@ class Responses:
         Args:
             limit: The seconds after which the race was stopped; None if it ended by itself.
         """
-        waits = self._waits + [limit - due for due in self._due.values() if limit is not None]
+        end = self._end if limit is None else limit
+        unacknowledged = [*self._failed, *self._due.values()]
+        waits = self._waits + [end - due for due in unacknowledged]
         backlog = self._arrivals - self._answered_in_time
         return {
             "seed": self._seed,
@@ -139,6 +149,8 @@ class Responses:
             "offered_per_second": self._arrivals / self._window,
             "achieved_per_second": self._acknowledged_in_time / self._window,
             "backlog": backlog,
-            "sustained": backlog <= max(self._cell.writers, _BACKLOG_SHARE * self._arrivals),
+            "sustained": max(backlog, len(unacknowledged))
+            <= max(self._cell.writers, _BACKLOG_SHARE * self._arrivals),
+            "unacknowledged": len(unacknowledged),
             "response_seconds": percentiles(waits),
         }

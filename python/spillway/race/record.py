@@ -88,7 +88,8 @@ class Measures(TypedDict):
         effects: The times of the committers' steps in all processes, by kind; null if this is not counted.
         processor_seconds: Processor time of the writers' processes from the start to their last answer; null
             where none of them came to its end.
-        wait_seconds: Service times, from handing over all rows to the acknowledgement: quantiles 0 to 100 %.
+        wait_seconds: Service times, from the call of an operation (of a writer's first one from the start of
+            the race) to its acknowledgement: quantiles 0 to 100 %.
         errors: The errors that were raised most.
         failed: Operations that ended with an error.
         conflicts: Conflicts, which are no errors, by kind of operation.
@@ -312,7 +313,9 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         """Caveats that a reader has to know before believing the figures."""
         races = [race for each in self.cells for race in each.races]
         seconds = sum(race["process_seconds"] for race in races)
-        warnings = noise_warnings(self.environment["load_before"], [race["host"] for race in races], seconds)
+        hosts = [race["host"] for race in races]
+        cores = self.environment["cores"]
+        warnings = noise_warnings(self.environment["load_before"], hosts, seconds, cores=cores)
         creations = [time for race in races if (time := race.get("creation_seconds"))]
         if creations and max(creations) > _SLOWED * min(creations):
             warnings.append(

@@ -26,7 +26,7 @@ from spillway.race.model import FILE_ROWS, PARTITIONS, WORKS, Cell
 from spillway.race.record import RACES, SCHEMA, SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from spillway.race.cell import Progress
     from spillway.race.real_s3 import RealS3
@@ -314,12 +314,12 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     cells: Sequence[Cell],
     options: Options,
     *,
-    store: str | None,
-    storage_options: dict[str, str],
     out: Path,
-    keep_tables: bool,
-    targets: bool,
     progress: Progress,
+    store: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    keep_tables: bool = False,
+    targets: bool = False,
     real_s3: RealS3 | None = None,
 ) -> Finished:
     """Run all cells and leave everything in a new folder below `out`.
@@ -345,7 +345,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     refuse_debug_build()
     run_id = records.new_run_id()
     folder = out / run_id
-    location = Location.of(store or str(folder / "tables"), storage_options)
+    location = Location.of(store or str(folder / "tables"), dict(storage_options or {}))
     if location.is_local and store is not None:
         require_disk(Path(store))
     if not location.is_local:

@@ -130,6 +130,11 @@ class WorkerProcesses:
                 process.wait(max(0.0, deadline - time.monotonic()))
         return self.problem()
 
+    @property
+    def is_running(self) -> bool:
+        """True if a process has not ended."""
+        return any(process.poll() is None for process in self._processes)
+
     def problem(self) -> str | None:
         """Why a process that has ended failed; None if no process has failed."""
         codes = [process.poll() for process in self._processes]
@@ -251,20 +256,23 @@ class _Race:
 
     def _run(self, committer: Committer, writer: Writer, name: int, due: list[float] | None = None) -> None:
         """Operate again and again: at the times that are due, or else when the last operation is answered."""
-        first = self._operation(name, 0)
+        known = self._cell.appends if due is None else len(due)
+        # Making rows takes time and the GIL, which belong to no committer.
+        made = [self._operation(name, number) for number in range(1 if self._cell.goes_on else known)]
         self._ready.release()
         self._gate.wait()
         # Of the race, not of this process, which heard of the start a little later.
         until = self._begun + (self._cell.seconds or 0.0)
-        for number in itertools.count() if due is None else range(len(due)):
-            operation = self._operation(name, number) if number else first
+        for number in itertools.count() if self._cell.goes_on else range(known):
+            operation = made[number] if number < len(made) else self._operation(name, number)
             if due is not None:
-                # Who is late starts at once: nothing that was due is left out.
+                # A late writer starts at once; no append that is due is skipped.
                 time.sleep(max(0.0, self._begun + due[number] - time.monotonic()))
+            # The first one waits from the start on, also for its turn among the threads of its process.
+            called = self._begun if due is None and number == 0 else time.monotonic()
             told: dict[str, Any]
             try:
-                receipt = operation.run(writer)
-                told = {"left": receipt.left, "attempts": receipt.attempts}
+                told = {"attempts": operation.run(writer)}
             except BaseException as error:  # noqa: BLE001 - whatever a library raises is what it did, a panic too
                 told = {**_told(committer, operation, error)}
             at = time.monotonic()
@@ -274,7 +282,7 @@ class _Race:
                 last = at >= until
             else:
                 last = number + 1 == self._cell.appends
-            self.say(writer=name, number=number, at=at, last=last, **told)
+            self.say(writer=name, number=number, called=called, at=at, last=last, **told)
             if last:
                 return
 

@@ -37,7 +37,8 @@ _ENTRIES = {
         "spillway",
         "Spillway",
         "spillway._native",
-        "`spillway.delta`: threads share versions, processes carry each other's appends",
+        "`spillway.delta`, with one encoding thread and no timeout: threads share versions, processes carry "
+        "each other's appends",
         _SPILLWAY,
     ),
     "spillway-coalesce": _Entry(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from spillway.race.model import PARTITION_COLUMN, Backoff, Committer, Receipt, first_table, properties, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, Committer, first_table, properties, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,24 +69,21 @@ class _Writer:
         self._table = table
         self._merge: dict[str, Any] = {"schema_mode": "merge"} if cell.merges else {}
 
-    def append(self, rows: pa.Table) -> Receipt:
-        left = time.monotonic()
+    def append(self, rows: pa.Table) -> int | None:
         self._write(rows)
-        return Receipt(left, None)
+        return None
 
-    def change(self, change: Change) -> Receipt:
-        left = time.monotonic()
+    def change(self, change: Change) -> int | None:
         self._table.update_incremental()
         change.by_delta_rs(self._table)
-        return Receipt(left, None)
+        return None
 
     def _write(self, rows: pa.Table) -> None:
         deltalake.write_deltalake(self._table, rows, mode="append", **self._merge)
 
 
 class _RetryingWriter(_Writer):
-    def append(self, rows: pa.Table) -> Receipt:
-        left = time.monotonic()
+    def append(self, rows: pa.Table) -> int | None:
         pause = Backoff(_FIRST, _MOST)
         calls = 1
         while True:
@@ -97,7 +93,7 @@ class _RetryingWriter(_Writer):
                 if not _is_lost_race(error):
                     raise
             else:
-                return Receipt(left, calls)
+                return calls
             calls += 1
             pause.sleep()
             self._table.update_incremental()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy.exc import OperationalError
 
-from spillway.race.model import PARTITION_COLUMN, Backoff, OwnTable, OwnTables, Receipt, schema
+from spillway.race.model import PARTITION_COLUMN, Backoff, OwnTable, OwnTables, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,16 +56,15 @@ class _Writer:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def append(self, rows: pa.Table) -> Receipt:
-        left = time.monotonic()
+    def append(self, rows: pa.Table) -> int | None:
         pause = Backoff(_FIRST, _MOST)
         calls = 1
         while not self._try(rows):
             calls += 1
             pause.sleep()
-        return Receipt(left, calls)
+        return calls
 
-    def change(self, change: Change) -> Receipt:
+    def change(self, change: Change) -> int | None:
         raise NotImplementedError("pyiceberg only takes part in races of appends")
 
     def _try(self, rows: pa.Table) -> bool:

@@ -19,7 +19,6 @@ from spillway.race.model import (
     PARTITION_COLUMN,
     Backoff,
     Committer,
-    Receipt,
     Tally,
     first_table,
     properties,
@@ -90,16 +89,14 @@ class _Writer:
         # Writers of a race are many, as its other committers' are.
         self._options = {"coalesce": coalesce, "threads": 1, **merge}
 
-    def append(self, rows: pa.Table) -> Receipt:
+    def append(self, rows: pa.Table) -> int | None:
         with self._table.append(timeout=None, **self._options) as append:
             append.write(rows)
-            left = time.monotonic()
-        return Receipt(left, None)
+        return None
 
-    def change(self, change: Change) -> Receipt:
-        left = time.monotonic()
+    def change(self, change: Change) -> int | None:
         change.by_spillway(self._table)
-        return Receipt(left, None)
+        return None
 
 
 class RowLevel(Spillway):
@@ -126,8 +123,7 @@ class _PlainWriter:
         self._tip = -1
         self._catch_up()
 
-    def append(self, rows: pa.Table) -> Receipt:
-        left = time.monotonic()
+    def append(self, rows: pa.Table) -> int | None:
         pause = Backoff(_FIRST_PAUSE, _MOST_PAUSE)
         with self._files.draft(_commit(self._write_file(rows))) as draft:
             attempts = 1
@@ -137,9 +133,9 @@ class _PlainWriter:
                 self._catch_up()
                 attempts += 1
         self._tip += 1
-        return Receipt(left, attempts)
+        return attempts
 
-    def change(self, change: Change) -> Receipt:
+    def change(self, change: Change) -> int | None:
         raise NotImplementedError("put-if-absent only takes part in races of appends")
 
     def _catch_up(self) -> None:
