@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import front
+import many_processes
 import notebooks
 import other_runs
 import published_study
@@ -47,6 +48,7 @@ _PARQUET = _ROOT / "docs" / "results" / "parquet.md"
 _SCANS = _ROOT / "docs" / "guide" / "delta-read.md"
 _MERGES = _ROOT / "docs" / "guide" / "delta-changes.md"
 _SPARK = _ROOT / "docs" / "results" / "spark.md"
+_PROCESSES = _ROOT / "docs" / "results" / "many-processes.md"
 _CAPACITY = _ROOT / "docs" / "guide" / "many-writers.md"
 _SCALE = _ROOT / "docs" / "design" / "scale.md"
 _SCHEMAS = _RESULTS / "schemas"
@@ -195,6 +197,7 @@ def main() -> None:
         _SCANS: _scans(),
         _MERGES: _merges(),
         _SPARK: _spark(),
+        _PROCESSES: _filled(_PROCESSES, {"processes": many_processes.block()}),
         **{path: _filled(path, scale) for path in (_SCALE, _CAPACITY)},
         _TARGETS / "table.md": targets.table(_TARGETS) + "\n",
         **{_SCHEMAS / name: _schema(schema) for name, schema in _RECORDS.items()},

@@ -81,6 +81,10 @@ class Server:
             self.stop()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _await(self) -> None:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
