@@ -216,7 +216,7 @@ def _headline(run: RunSummary, results: Path) -> str:
         _size(by_rows[max(by_rows)]),
         f"- **Written to disk**, {rows}. {_said(largest, _traffic)}",
     ]
-    samples = min(len(each.samples) for each in run.cells)
+    samples = min(len(each.good) for each in run.cells)
     built = " ".join(checkout(run.environment))
     source = f"`{run.folder.relative_to(results.parent)}`, {run.environment['cpu_model']}"
     where = f"{source}, medians of {samples} processes, 95 % intervals."
@@ -229,7 +229,7 @@ def _said(modes: dict[str, Found], text: Callable[[Found], str]) -> str:
 
 
 def _cells(ranking: Ranking) -> dict[str, CellSummary]:
-    return {each.cell.backend: each for each in ranking.cells if each.good}
+    return {each.cell.backend: each for each in ranking.cells if each.is_right}
 
 
 def _peers(cells: dict[str, CellSummary]) -> list[CellSummary]:

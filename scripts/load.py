@@ -76,8 +76,6 @@ def main() -> None:
         store=given.store,
         storage_options=pairs("--storage-option", given.storage_option),
         out=given.folder,
-        keep_tables=False,
-        targets=False,
         progress=Progress(Console()),
     )
     run = read_run(finished.folder)

@@ -119,11 +119,7 @@ def hold(folder: Path, asked: Asked) -> None:
     finished = hold_races(
         races(),
         options,
-        store=None,
-        storage_options={},
         out=folder,
-        keep_tables=False,
-        targets=False,
         progress=Progress(Console(stderr=True)),
     )
     shutil.move(finished.folder / RACES, folder / RACES)

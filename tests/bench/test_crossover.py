@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spillway.bench.ratio_tables import Crossover, crossover_of, crossover_text
+from spillway.bench.ratio_tables import Crossover, crossover_of, crossover_text, told
 from spillway.bench.report import html_report, run_tables
 from spillway.bench.summary import CellSummary
+from spillway.harness.statistics import paired_ratio
 
 from .conftest import cell
 from .made_runs import Writes, make_run
@@ -108,6 +109,12 @@ def test_a_crossover_is_told_unless_its_interval_is_all_that_was_measured(low, r
     assert text == "~" or (
         ("< 10,000" in text) == (low < 10_000) and ("> 400,000" in text) == (high > 400_000)
     )
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_one_sample_tells_no_difference(blocks):
+    ratio = paired_ratio(dict.fromkeys(range(blocks), 1.5), dict.fromkeys(range(blocks), 1.0))
+    assert told([ratio]) == [blocks > 1]
 
 
 def test_both_reports_show_it(tmp_path):

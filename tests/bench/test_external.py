@@ -203,7 +203,7 @@ def test_a_program_takes_part_in_a_run(program, disk_folder, monkeypatch):
     SCHEMA.check(sample)
     assert sample["memory"]["growth_bytes"] > 0
     assert [each["name"] for each in sample["program"]] == ["pool_bytes"]
-    assert "Programs of themselves" in (folder / "report.md").read_text()
+    assert "What programs report about themselves" in (folder / "report.md").read_text()
 
 
 def test_the_go_writers_are_named_with_the_settings_of_the_study(monkeypatch):

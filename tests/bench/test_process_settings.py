@@ -236,7 +236,7 @@ def test_a_table_tells_what_process_settings_change_in_each_backend(of_settings)
     arro3, polars = table.notes
     assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
     assert "leanest with Arrow's pool mimalloc, 0.50" in arro3
-    assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
+    assert polars == "polars: nothing is better than its defaults; no other differs significantly from it."
 
 
 def test_the_verdict_compares_writers_under_one_process_setting_and_says_which_helps_each(of_settings):
@@ -246,7 +246,7 @@ def test_the_verdict_compares_writers_under_one_process_setting_and_says_which_h
     assert settings.title.startswith("What process settings change at")
     arro3, polars = settings.lines
     assert arro3.startswith("arro3: fastest with Arrow's pool system, 1.2")
-    assert polars == "polars: nothing is better than its defaults; samples tell no other from it."
+    assert polars == "polars: nothing is better than its defaults; no other differs significantly from it."
 
 
 def test_a_verdict_on_an_arm_alone_says_how_a_program_has_it(tmp_path):
@@ -270,7 +270,7 @@ def test_a_writer_that_failed_as_it_is_has_no_arm_told(tmp_path):
     fields = [{"arm": arm} for arm in NAMES[:2]]
     cells = [Writes([None] * 6, cell=fields[0]), Writes([1e6] * 6, cell=fields[1])]
     *_, settings = conclude(make_run(tmp_path / "run", {"arro3": cells}))
-    assert settings.lines == ["arro3: nothing is told, since it failed with its defaults."]
+    assert settings.lines == ["arro3: no comparison, because it failed with its defaults."]
 
 
 def test_each_field_that_varies_alone_has_a_table_of_its_own(tmp_path):

@@ -350,7 +350,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
     assert {each["shares_core"] for each in taken if each["cell"]["threads"] == 2} == {all_cores}
     watched = {sample["cell"]["threads"] for sample in taken if sample["curve"]["seconds"]}
     assert watched <= ({1} if all_cores else {1, 2})
-    assert ("4 samples left no core to the bench" in " ".join(result.output.split())) == all_cores
+    assert ("4 samples used all cores, so the bench" in " ".join(result.output.split())) == all_cores
     assert "wide:20, record batches one at a time, snappy, 2 cores" in " ".join(result.output.split())
 
 
@@ -364,6 +364,7 @@ def test_datasets_codecs_and_cores_are_cells_of_one_run(runs):
         (["--level", "99"], "zstd takes 1 to 22"),
         (["--memory", "plenty"], "512MiB"),
         (["--memory", "64MB", "--limit-kind", "ulimit"], "choose from: cgroup-v2"),
+        (["--memory", "none", "--limit-kind", "rlimit-data"], "there is no limit: leave it out"),
         (["--cores", "4096"], "this process may use"),
         (["--validate", "excel"], "spark, pyarrow, polars, duckdb"),
         (["--out", IN_MEMORY], "choose a folder on a disk"),

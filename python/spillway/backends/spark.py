@@ -9,17 +9,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyspark
 
 from spillway.backends.protocol import BATCHES_AND_TABLE
-from spillway.backends.sinks import retained
+from spillway.backends.sinks import Gathered
 from spillway.errors import OptionError, SpillwayError
 from spillway.spark.session import delta_release, quiet_log, start_session, stop_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from spillway.backends.protocol import Mode, Settings
@@ -70,11 +68,11 @@ class SparkParquet:
             "jvm-processors": int(processors),
         }
 
-    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Sink:
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> Gathered:
         _of_parquet_java(settings)  # which refuses what Spark has not
         if self._session is None:
             self._session = _start(path.parent, settings.threads, delta=self._format == "delta")
-        return _Sink(schema, settings, lambda table: self._write(table, path, settings))
+        return Gathered(schema, settings, lambda table: self._write(table, path, settings))
 
     def _write(self, table: pa.Table, path: Path, settings: Settings) -> None:
         """Write one file, and put it at its path once Spark has committed it."""
@@ -107,29 +105,6 @@ class SparkDelta(SparkParquet):
 
     def version(self) -> str:
         return f"{delta_release()[1]} on Spark {super().version()}"
-
-
-class _Sink:
-    """A file of one table, or of batches that are gathered."""
-
-    def __init__(self, schema: pa.Schema, settings: Settings, write: Callable[[pa.Table], None]) -> None:
-        self._schema = schema
-        self._settings = settings
-        self._write = write
-        self._table: pa.Table | None = None
-        self._batches: list[pa.RecordBatch] = []
-
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        if isinstance(data, pa.Table):
-            self._table = data
-        else:
-            self._batches.append(retained(data, self._settings))
-
-    def close(self) -> None:
-        table = self._table
-        self._write(pa.Table.from_batches(self._batches, self._schema) if table is None else table)
-        self._table = None
-        self._batches.clear()
 
 
 def _start(folder: Path, threads: int, *, delta: bool) -> SparkSession:

@@ -10,7 +10,7 @@ from spillway import ParquetWriter, __version__, write_parquet
 from spillway.backends.protocol import BATCHES_AND_TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from spillway.backends.protocol import Mode, Settings
@@ -58,8 +58,9 @@ class SpillwayRows:
     def version(self) -> str:
         return __version__
 
-    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Rows:
-        return _Rows(_open_writer(path, schema, settings))
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Parts:
+        writer = _open_writer(path, schema, settings)
+        return _Parts(writer, writer.write_rows)
 
 
 class SpillwayNdjson:
@@ -71,8 +72,9 @@ class SpillwayNdjson:
     def version(self) -> str:
         return __version__
 
-    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Lines:
-        return _Lines(_open_writer(path, schema, settings))
+    def open(self, path: Path, schema: pa.Schema, settings: Settings) -> _Parts:
+        writer = _open_writer(path, schema, settings)
+        return _Parts(writer, writer.write_ndjson)
 
 
 def _open_writer(path: Path, schema: pa.Schema, settings: Settings) -> ParquetWriter:
@@ -123,23 +125,12 @@ class _Sink:
         return self._writer
 
 
-class _Rows:
-    def __init__(self, writer: ParquetWriter) -> None:
+class _Parts:
+    """A file whose rows come in parts, by a method of the writer."""
+
+    def __init__(self, writer: ParquetWriter, write: Callable[[Any], object]) -> None:
         self._writer = writer
-
-    def write(self, data: list[dict[str, Any]]) -> None:
-        self._writer.write_rows(data)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _Lines:
-    def __init__(self, writer: ParquetWriter) -> None:
-        self._writer = writer
-
-    def write(self, data: bytes) -> None:
-        self._writer.write_ndjson(data)
+        self.write = write
 
     def close(self) -> None:
         self._writer.close()

@@ -454,7 +454,7 @@ def _sentence(label: str, rows: Sequence[Row], found: Comparison) -> str:
     """What was found of a cell."""
     old, new = rows[0].old, rows[0].new
     if not old.is_right:
-        return f"{label}: nothing is told, since {found.old} ended as {outcome_words(old.outcome)}."
+        return f"{label}: no comparison, because {found.old} ended as {outcome_words(old.outcome)}."
     if not new.is_right:
         return f"{label}: {found.new} fails, and {found.old} does not: {outcome_words(new.outcome)}."
     parts = []
@@ -473,7 +473,7 @@ _FEWEST_WRITES = 5
 
 def why_not_quoted(run: RunSummary) -> list[str]:
     """The reasons why a run is not to be quoted."""
-    few = sum(len(each.samples) < FEWEST_TO_QUOTE for each in run.cells)
+    few = sum(len(each.good or each.samples) < FEWEST_TO_QUOTE for each in run.cells)
     lacking = [f"{counted(few, 'cell')} with fewer than {FEWEST_TO_QUOTE} samples"] if few else []
     return lacking + run.noise()
 

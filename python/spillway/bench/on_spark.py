@@ -79,6 +79,10 @@ def require_cluster(cluster: Cluster, names: Sequence[str], options: Options) ->
             "--samples auto checks each block before it takes the next, but --on takes blocks in parallel: "
             "give a number"
         )
+    if options.pairs:
+        raise OptionError(
+            "--pairs would write on this machine, and not on executors: leave it out, or measure without --on"
+        )
     if options.least_memory:
         raise OptionError(
             "--least-memory would search on this machine, and not on executors: leave it out, or "

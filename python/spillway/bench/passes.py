@@ -10,7 +10,7 @@ milliseconds: what slows the core down slows both, and the ratio of their proces
 Near the limit a write survives at times and dies at times. So the end of the search is proved from both
 sides: at the limit that is found every one of several writes survives, at the one below every one dies. Where
 a write breaks the rule, its side moves on by a step: what lies between the two is the interval. A write that
-neither survives nor dies, as one whose time is up, says nothing of memory: it ends the search of its cell.
+neither survives nor dies, such as a timeout, says nothing about memory: it ends the search of its cell.
 """
 
 from __future__ import annotations

@@ -85,12 +85,17 @@ def _ratios_of(run: RunSummary, setting: Setting, base: str | None) -> dict[_Key
 
 
 def told(found: Sequence[Ratio]) -> list[bool]:
-    """The ratios that differ significantly from 1: by corrected tests, or by intervals with few samples."""
+    """The ratios that differ significantly from 1: by corrected tests, or by intervals with few samples.
+
+    One sample has no interval, and tells nothing.
+    """
     least = (least_p((each.n, each.n), is_paired=True) for each in found)
     is_blind = min(least, default=1.0) * len(found) >= ALPHA
     corrected = holm([each.p for each in found])
     return [
-        not each.low <= 1 <= each.high if is_blind or each.n < FEWEST_FOR_INTERVAL else p < ALPHA
+        each.n > 1 and not each.low <= 1 <= each.high
+        if is_blind or each.n < FEWEST_FOR_INTERVAL
+        else p < ALPHA
         for each, p in zip(found, corrected, strict=True)
     ]
 
@@ -369,7 +374,7 @@ def _verdict(field: str, found: Sequence[Variation]) -> list[str]:
 def _sentence(field: str, own: Sequence[Variation]) -> str:
     backend, first = own[0].cell.cell.backend, _said(field, own[0])
     if not own[0].cell.is_right:
-        return f"{backend}: nothing is told, since it failed with {first}."
+        return f"{backend}: no comparison, because it failed with {first}."
     faster = [each for each in own if each.speed is not None and each.is_faster_or_slower]
     leaner = [each for each in own if each.growth is not None and each.is_leaner_or_fatter]
     said = []
@@ -385,7 +390,9 @@ def _sentence(field: str, own: Sequence[Variation]) -> str:
         )
     if said:
         return f"{backend}: {'; '.join(said)}."
-    worse = "others are told to be worse" if faster or leaner else "samples tell no other from it"
+    worse = "the others are significantly worse"
+    if not (faster or leaner):
+        worse = "no other differs significantly from it"
     return f"{backend}: nothing is better than {first}; {worse}."
 
 

@@ -164,7 +164,9 @@ def report_parts(run: RunSummary, figures: Sequence[Figure]) -> list[str]:
     return [*parts, f"## The command\n\n```console\n$ {described.command}\n```", *_verdict(run)]
 
 
-_WHERE_THE_VERDICT_IS = "Who wins, and the code that does: [the verdict](#verdict), at the end."
+_WHERE_THE_VERDICT_IS = (
+    "[The verdict](#verdict) at the end says who wins, and shows code that writes the same way."
+)
 _INTERVALS = (
     "Medians with three digits; in brackets the interval, from order statistics: 95 % with six samples or "
     "more, else the whole range. Bold marks the best of a column and all ties with it, block by block; with "
@@ -191,7 +193,7 @@ def reading(run: RunSummary) -> list[str]:
     ]
 
 
-PROBES_OF_SAMPLES = "Timed samples have no probe beside the write but the first."
+PROBES_OF_SAMPLES = "Only the first of these probes runs during timed samples."
 """The meaning of the costs of probes."""
 
 
@@ -232,7 +234,8 @@ def _retaken(run: RunSummary) -> list[str]:
     if not again:
         return []
     taken = f"{counted(again, 'sample')} {'was' if again == 1 else 'were'} taken again"
-    return [f"{taken}, since other processes ran during some of their blocks; {DISTURBED} has the first."]
+    why = "since other processes ran during some of their blocks"
+    return [f"{taken}, {why}; the original samples are in {DISTURBED}."]
 
 
 def _input(data: dict[str, Any], options: dict[str, Any]) -> str:

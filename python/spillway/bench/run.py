@@ -403,4 +403,6 @@ def _prove_limits(options: Options, limiter: Limiter, progress: Progress) -> lis
 
 def _proof(limiter: Limiter, limit: int, option: str, progress: Progress) -> dict[str, Any]:
     progress.say(f"testing the limit of {limit_words(limit)}")
-    return asdict(proved(limiter, limit, option=option, advice="choose another kind with --limit-kind"))
+    return asdict(
+        proved(limiter, limit, option=option, advice="choose another kind with --memory and --limit-kind")
+    )

@@ -274,7 +274,7 @@ def program_table(run: RunSummary, setting: Setting) -> Table | None:
         for each, medians in found
     ]
     return Table(
-        f"Programs of themselves: {setting_title(setting)}",
+        f"What programs report about themselves: {setting_title(setting)}",
         ("backend", "rows", *map(_title, names)),
         rows,
         [],

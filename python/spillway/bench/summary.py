@@ -245,17 +245,26 @@ class RunSummary(RunOfCells[CellSummary, Setting]):
         shared = sum(sample.get("shares_core", False) for sample in taken)
         if shared:
             warnings.append(
-                f"{counted(shared, 'sample')} left no core to the bench, which waited on one of theirs; "
-                "their memory over time was not looked at"
+                f"{counted(shared, 'sample')} used all cores, so the bench waited on a measured one; their "
+                "memory over time was not looked at"
             )
         cold = sum(sample["input"]["resident_share_before"] < _WARM_SHARE for sample in taken)
         if cold:
             before = counted(cold, "sample")
             warnings.append(f"the input was not wholly in the page cache before {before}, and was read again")
+        larger = {
+            f"{pool['pool']} of {each.cell.backend}"
+            for each in self.cells
+            for sample in each.good
+            for pool in sample["pools"]
+            if pool["threads"] > each.cell.threads
+        }
+        if larger:
+            warnings.append(f"thread pools were larger than --cores says: {and_joined(sorted(larger))}")
         return warnings
 
     def _few_samples(self) -> list[str]:
-        fewest = min((len(each.samples) for each in self.cells), default=0)
+        fewest = min((len(each.good or each.samples) for each in self.cells), default=0)
         if fewest == 1:
             none = "one sample a cell shows no spread, so there are no intervals"
             return [f"{none}: take 5 for a rough figure, 12 for one to quote"]

@@ -152,8 +152,8 @@ def jvm_notes(cells: Sequence[CellSummary]) -> list[str]:
 
 _WHY = (
     "Without peak MB are writers in a JVM: its heap has grown before the write that is measured, so that "
-    "growth would say nothing. What is resident of it is no growth, and compares with no other row. CPU s "
-    "and faults are those of the JVM and of Python."
+    "growth would say nothing. Its resident memory is not growth, so it cannot be compared with other rows. "
+    "CPU s and faults are those of the JVM and of Python."
 )
 
 

@@ -22,6 +22,7 @@ from spillway.cli.common import (
     complete_process,
     fail,
     first_interrupt_alone,
+    given,
     listed,
     pairs,
     percentage,
@@ -370,9 +371,9 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
     from spillway.errors import OptionError
 
     allowed = {"resume", "retake", "input", "delimiter", "encoding", "external", "python", "verbose"}
-    given = _given(context)
-    if given - allowed:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given - allowed))
+    named = given(context)
+    if named - allowed:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(named - allowed))
         raise OptionError(f"--resume uses the options of the original run: leave out {names}")
     begun = read_begun(folder)
     needs = "file" in begun.options.datasets
@@ -386,12 +387,6 @@ def _begun(context: typer.Context, folder: Path, *, own: bool, pythons: tuple[st
         names = " ".join(f"--python {name}=PATH" for name in begun.options.pythons) or "no --python"
         raise OptionError(f"--resume: this run was started with {names}: pass the same")
     return begun
-
-
-def _given(context: typer.Context) -> set[str]:
-    """The options that are on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def _own(inputs: list[str] | None) -> str | None:
@@ -418,23 +413,33 @@ def _refuse_unused(context: typer.Context, modes: tuple[str, ...], *, own: bool,
     """
     from spillway.errors import OptionError
 
-    given = _given(context)
-    if own and "dataset" in given:
+    named = given(context)
+    if own and "dataset" in named:
         raise OptionError("--dataset and --input both name the rows to measure: leave one of them out")
-    if "table_rows" in given and "table" not in modes:
+    if "table_rows" in named and "table" not in modes:
         raise OptionError(
             f"--table-rows is for mode table, and the modes are {', '.join(modes)}: leave it out, or "
             f"add table to --mode"
         )
-    if not auto and given & {"precision", "budget"}:
+    if not auto and named & {"precision", "budget"}:
         raise OptionError("--precision and --budget are for --samples auto: add it, or leave them out")
 
 
 def _limit_kind(limits: tuple[int | None, ...], asked: str | None, on: str | None) -> str:
-    """The kind of memory limits; of executors only they can say which is the best."""
+    """The kind of memory limits; of executors only they can say which is the best.
+
+    Raises:
+        OptionError: There is no limit to be set in the way that was asked for.
+    """
+    from spillway.errors import OptionError
     from spillway.harness.limits import choose_limiter
 
     if limits == (None,):
+        if asked is not None:
+            raise OptionError(
+                f"--limit-kind {asked} says how --memory is enforced, and there is no limit: leave it out, "
+                f"or name a limit with --memory"
+            )
         return "none"
     if on is None:
         return choose_limiter(asked).kind

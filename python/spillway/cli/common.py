@@ -126,6 +126,12 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def given(context: typer.Context) -> set[str]:
+    """The parameters of a command that are on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """Parse a list of whole numbers.
 
@@ -272,7 +278,7 @@ def termination_as_interrupt() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def first_interrupt_alone() -> Iterator[None]:
-    """Take Ctrl-C once: a second one would end the tidying up that the first has begun."""
+    """Handle only the first Ctrl-C: a second one would interrupt the clean-up."""
     before = signal.getsignal(signal.SIGINT)
     if callable(before):
         signal.signal(signal.SIGINT, interrupt)

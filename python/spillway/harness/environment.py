@@ -120,8 +120,8 @@ class MachineSetting:
     Attributes:
         name: Its name.
         value: Its state, or None where this machine does not show it.
-        is_steady: Figures do not suffer from it.
-        effect: The way in which they do.
+        is_steady: True if the setting does not distort figures.
+        effect: How it distorts them.
         remedy: The command or change that mends it.
     """
 
@@ -557,14 +557,19 @@ def _own_seconds() -> float:
         each = below.pop()
         # Reading its clock fails for one that has ended since.
         with contextlib.suppress(OSError):
-            total += seconds.get(each, 0.0) + time.clock_gettime(_clock_of(each))
+            total += seconds.get(each, 0.0) + processor_seconds(each)
         below += children[each]
     return total
 
 
-def _clock_of(process: int) -> int:
-    """The clock of the processor time of a process, the same as `clock_getcpuclockid` of libc returns."""
-    return (~process << 3) | 2
+def processor_seconds(process: int) -> float:
+    """Processor time of a process that still runs.
+
+    Raises:
+        OSError: It has ended.
+    """
+    # The clock that `clock_getcpuclockid` of libc returns.
+    return time.clock_gettime((~process << 3) | 2)
 
 
 def _ticks() -> list[int]:

@@ -103,7 +103,7 @@ def _object(record: type) -> dict[str, Any]:
 
 
 def _is_optional(record: type, name: str, hint: Any) -> bool:
-    """Return true for a field that may lack: records from before there was one do not have it."""
+    """Return true for a field that may be missing: records from before there was one do not have it."""
     fields = dataclasses.fields(record) if dataclasses.is_dataclass(record) else ()
     return get_origin(hint) is NotRequired or any(
         each.name == name and each.metadata == LATER for each in fields
@@ -180,9 +180,9 @@ def _bases(record: type) -> list[type]:
 
 ENVIRONMENT = "environment.json"
 COMPRESSED = ".gz"
-#: Characters of a damaged record that a message shows.
-_SHOWN = 40
 """The ending of a file of records that was compressed when its run was over."""
+_SHOWN = 40
+"""Characters of a damaged record that a message shows."""
 
 
 class Failure(TypedDict):

@@ -3,7 +3,7 @@
 The interval of a median is of order statistics. Of samples in pairs the estimate is the median of the Walsh
 averages and the test Wilcoxon's signed ranks; of others the median of all differences and the test of Mann
 and Whitney. Interval and test are two readings of one distribution, exact for any number of samples: the
-interval of 95 % leaves 1 out exactly where p is below 0.05. All of it is done on logarithms, so that it is
+interval of 95 % excludes 1 exactly when p is below 0.05. All of it is done on logarithms, so that it is
 about ratios. Hodges and Lehmann, Annals of Mathematical Statistics 34 (1963).
 """
 

@@ -52,7 +52,7 @@ _FINAL_ROUNDS = 9
 _LEFT = 3
 _COLUMN_SHARE = 0.35  # of the budget
 _TRIFLE = 0.995
-_LEVEL = 1.0  # no loss: not above the default
+_LEVEL = 1.01  # no loss: what cannot be told from the default in a few rounds
 _TIMEOUT_SECONDS = 300.0
 _DEFAULT_CODECS = {
     "pyarrow": Codec("snappy"),
