@@ -190,7 +190,7 @@ impl Objects {
     /// data files are uploaded, each `watch` while other requests are not answered, and its error ends that.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, or an option is not known or has no sense.
+    /// [`WriteError::Option`] when the URL is none of a store, or an option is unknown or has an invalid value.
     pub fn new(
         url: &str,
         options: &[(String, String)],
