@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,9 @@ from spillway.race.record import RACES
 from spillway.race.run import Options, hold_races
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from spillway.harness.schedule import Slot
 
 _ROOT = Path(__file__).resolve().parent.parent
 RESULTS = _ROOT / "results" / "processes"
@@ -65,9 +66,46 @@ def cells(place: str) -> list[Cell]:
     ]
 
 
+class _Watching(Progress):
+    """Has the store be distant while writers are at work, and notes what they asked it for.
+
+    Args:
+        endpoint: The URL of the proxy.
+        servers: The processes of the store and of the proxy.
+    """
+
+    def __init__(self, endpoint: str, servers: tuple[int, ...]) -> None:
+        super().__init__(Console(stderr=True))
+        self._endpoint = endpoint
+        self._servers = servers
+        self._before = 0.0
+        self.asked: dict[str, Any] = {}
+
+    def started(self) -> None:
+        """Begin to count."""
+        super().started()
+        self._before = self._processor_seconds()
+        self._ask("begin")
+
+    def checking(self, slot: Slot[Cell]) -> None:
+        """Keep the counts."""
+        requests = json.loads(self._ask("end"))
+        seconds = self._processor_seconds() - self._before
+        self.asked[f"{slot.block}-{slot.position}"] = {"requests": requests, "processor_seconds": seconds}
+        super().checking(slot)
+
+    def _ask(self, what: str) -> bytes:
+        with urllib.request.urlopen(f"{self._endpoint}/-/{what}") as answer:  # noqa: S310 - on the loopback
+            body: bytes = answer.read()
+        return body
+
+    def _processor_seconds(self) -> float:
+        return sum(map(processor_seconds, self._servers))
+
+
 @contextlib.contextmanager
-def _distant_store() -> Iterator[tuple[dict[str, str], Callable[[], dict[str, Any]]]]:
-    """A bucket of MinIO behind the proxy: its storage options, and what asks for the requests to it."""
+def _distant_store() -> Iterator[tuple[dict[str, str], _Watching]]:
+    """A bucket of MinIO behind the proxy: its storage options, and what counts the requests to it."""
     sys.path.insert(0, str(_ROOT))
     from tests.stores.server import minio  # noqa: PLC0415 - how it is started is said once
 
@@ -78,43 +116,34 @@ def _distant_store() -> Iterator[tuple[dict[str, str], Callable[[], dict[str, An
             assert proxy.stdout is not None
             endpoint = f"http://{proxy.stdout.readline().strip()}"
             try:
-                ask = partial(_requests, endpoint, (server.pid, proxy.pid))
-                yield {**options, "AWS_ENDPOINT_URL": endpoint}, ask
+                watching = _Watching(endpoint, (server.pid, proxy.pid))
+                yield {**options, "AWS_ENDPOINT_URL": endpoint}, watching
             finally:
                 proxy.terminate()
-
-
-def _requests(endpoint: str, servers: tuple[int, ...]) -> dict[str, Any]:
-    """The requests to each table until its last PUT, and what one took of the cores, on average of all."""
-    with urllib.request.urlopen(f"{endpoint}/-/requests") as answer:  # noqa: S310 - on the loopback
-        found = json.load(answer)
-    count = sum(each for kinds in found["all"].values() for each in kinds.values())
-    seconds = sum(processor_seconds(each) for each in servers)
-    return {"tables": found["until_put"], "processor_seconds_each": seconds / count}
 
 
 def hold(folder: Path, place: str, options: Options) -> None:
     """Hold the races of a place, and leave their records and requests in a folder."""
     with contextlib.ExitStack() as stack:
         storage_options: dict[str, str] = {}
-        requests = None
+        progress, watching = Progress(Console(stderr=True)), None
         if place == "store":
-            storage_options, requests = stack.enter_context(_distant_store())
+            storage_options, watching = stack.enter_context(_distant_store())
         finished = hold_races(
             cells(place),
             options,
-            store=None if requests is None else f"s3://{_BUCKET}/tables",
+            store=None if watching is None else f"s3://{_BUCKET}/tables",
             storage_options=storage_options,
             out=folder,
-            progress=Progress(Console(stderr=True)),
+            progress=watching or progress,
         )
         for name in (RACES, records.ENVIRONMENT):
             shutil.move(finished.folder / name, folder / name)
         shutil.rmtree(finished.folder)
-        if requests is not None:
-            records.write_json(folder / _REQUESTS, requests())
-        if finished.error is not None:
-            raise SystemExit(finished.error)
+        if watching is not None:
+            records.write_json(folder / _REQUESTS, watching.asked)
+        if finished.error is not None or finished.interrupted:
+            raise SystemExit(finished.error or "interrupted")
 
 
 def block() -> str:
@@ -133,14 +162,14 @@ def table(run: Path) -> str:
 
 
 def _rows(folder: Path, place: str) -> Iterator[list[str]]:
-    asked = records.read_json(folder / _REQUESTS) if (folder / _REQUESTS).exists() else None
+    asked = records.read_json(folder / _REQUESTS) if (folder / _REQUESTS).exists() else {}
     cores = records.read_json(folder / records.ENVIRONMENT)["usable_cores"]
     for race in sorted(records.read_lines(folder / RACES), key=lambda race: _order(race["cell"])):
         cell, loop, count = race["cell"], race["open_loop"], race["acknowledged"]
-        name = f"{race['run_id']}-{race['block']}-{race['position']}-{cell['committer']}"
-        requests = 0 if asked is None else sum(asked["tables"].get(name, {}).values())
-        served = 0.0 if asked is None else requests * asked["processor_seconds_each"]
-        busy = ((race["processor_seconds"] or 0.0) + served) / (race["seconds"] or _SECONDS) / cores
+        store = asked.get(f"{race['block']}-{race['position']}", {"requests": {}, "processor_seconds": 0.0})
+        requests = sum(store["requests"].values())
+        taken = (race["processor_seconds"] or 0.0) + store["processor_seconds"]
+        busy = taken / (race["seconds"] or _SECONDS) / cores
         response = loop["response_seconds"]
         yield [
             "disk" if place == "disk" else "MinIO, latencies of S3",
@@ -167,6 +196,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--place", choices=_PLACES, action="append", help="both by default")
     parser.add_argument("--samples", type=int, default=1, help="races of each cell")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", action="store_true", help="keep the run in results/processes/")
@@ -174,12 +204,12 @@ def main() -> int:
     options = Options(
         committers=("spillway",), writers=(1,), samples=given.samples, seed=given.seed, time_limit=60.0
     )
-    for place in _PLACES:
+    for place in given.place or _PLACES:
         (given.folder / place).mkdir(parents=True)
         hold(given.folder / place, place, options)
-    if given.record:
-        shutil.rmtree(RESULTS, ignore_errors=True)
-        shutil.copytree(given.folder, RESULTS)
+        if given.record:
+            shutil.rmtree(RESULTS / place, ignore_errors=True)
+            shutil.copytree(given.folder / place, RESULTS / place)
     print(table(given.folder))
     return 0
 

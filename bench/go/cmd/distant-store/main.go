@@ -1,5 +1,6 @@
-// Command distant-store hands requests on to an S3 server of this machine, each of which then takes as long as one to
-// S3 Standard. It says on its first line where it listens, and at /-/requests how many there were.
+// Command distant-store hands requests on to an S3 server of this machine. It says on its first line where it listens.
+// From a request for /-/begin to one for /-/end, each request takes as long as one to S3 Standard, and is counted. The
+// answer of the latter are the numbers of requests by kind.
 package main
 
 import (
@@ -7,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -15,7 +15,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"regexp"
 	"sync"
 	"time"
 )
@@ -29,35 +28,29 @@ const (
 	deviations = 2.326
 )
 
-// A race keeps its table below a name of its own.
-var ofRace = regexp.MustCompile(`\d{8}T\d{6}Z-[0-9a-f]{4}-\d+-\d+-[a-z-]+`)
-
-// Requests to each table, by kind: all, and those until its last PUT. Checks follow the last PUT.
+// What was asked for since the beginning; nil when nothing is counted.
 type counts struct {
-	lock     sync.Mutex
-	All      map[string]map[string]int `json:"all"`
-	UntilPut map[string]map[string]int `json:"until_put"`
+	lock  sync.Mutex
+	kinds map[string]int
 }
 
-func (counts *counts) add(kind string, url *url.URL) {
-	table := ofRace.FindString(url.String())
+// Counts a request, and tells if it is to be delayed.
+func (counts *counts) add(kind string) bool {
 	counts.lock.Lock()
 	defer counts.lock.Unlock()
-	if counts.All[table] == nil {
-		counts.All[table] = map[string]int{}
+	if counts.kinds == nil {
+		return false
 	}
-	counts.All[table][kind]++
-	if kind == "PUT" || kind == "If-None-Match" {
-		counts.UntilPut[table] = maps.Clone(counts.All[table])
-	}
+	counts.kinds[kind]++
+	return true
 }
 
-func (counts *counts) tell(answer http.ResponseWriter) {
+func (counts *counts) replace(kinds map[string]int) map[string]int {
 	counts.lock.Lock()
 	defer counts.lock.Unlock()
-	if err := json.NewEncoder(answer).Encode(counts); err != nil {
-		log.Print(err)
-	}
+	counted := counts.kinds
+	counts.kinds = kinds
+	return counted
 }
 
 func kindOf(request *http.Request) string {
@@ -98,18 +91,26 @@ func main() {
 		request.Out.URL.Scheme, request.Out.URL.Host = target.Scheme, target.Host
 		request.Out.Host = request.In.Host
 	}}
-	asked := &counts{All: map[string]map[string]int{}, UntilPut: map[string]map[string]int{}}
+	asked := &counts{}
 	// No ServeMux: it would redirect keys that it takes for untidy paths.
 	handler := func(answer http.ResponseWriter, request *http.Request) {
-		if request.URL.Path == "/-/requests" {
-			asked.tell(answer)
-			return
+		switch request.URL.Path {
+		case "/-/begin":
+			asked.replace(map[string]int{})
+		case "/-/end":
+			if err := json.NewEncoder(answer).Encode(asked.replace(nil)); err != nil {
+				log.Print(err)
+			}
+		default:
+			kind := kindOf(request)
+			if !asked.add(kind) {
+				proxy.ServeHTTP(answer, request)
+				return
+			}
+			half := halfOf(kind)
+			time.Sleep(half)
+			proxy.ServeHTTP(&late{ResponseWriter: answer, by: half}, request)
 		}
-		kind := kindOf(request)
-		asked.add(kind, request.URL)
-		half := halfOf(kind)
-		time.Sleep(half)
-		proxy.ServeHTTP(&late{ResponseWriter: answer, by: half}, request)
 	}
 	listener, err := net.Listen("tcp", *listen)
 	if err != nil {

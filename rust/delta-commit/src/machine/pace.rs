@@ -15,7 +15,7 @@ const LONGEST_ATTEMPT: u64 = 1_000;
 const MICROSECONDS: u64 = 1_000;
 
 /// The longest pause in milliseconds between two looks for the next version.
-const LONGEST_LOOK: u64 = 50;
+const LONGEST_LOOK: u64 = 150;
 
 /// The time in milliseconds after which processes that were met count as gone.
 const MET_FOR: u64 = 1_000;
