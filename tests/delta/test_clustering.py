@@ -251,7 +251,7 @@ REFUSED = {
     "twice": (["id", "id"], "twice"),
     "no column": (["gone"], "which is no column"),
     "a struct": (["group"], "which is no column without fields"),
-    "a boolean": (["flag"], "no least and greatest value"),
+    "a boolean": (["flag"], "no minimum and maximum"),
     "without statistics": (["at"], "files have no statistics"),
 }
 

@@ -187,7 +187,7 @@ def test_a_mode_that_is_unknown_or_comes_later_is_refused(tmp_path: Path) -> Non
         spillway.delta.create(tmp_path / "t", NESTED, properties={MODE: "none"})
     assert not (tmp_path / "t").exists()
     table = spillway.delta.create(tmp_path / "t", pa.schema({"a": pa.int64()}))
-    with pytest.raises(UnsupportedTableError, match=r"columnMapping\.mode.*have Spark set it"):
+    with pytest.raises(UnsupportedTableError, match=r"columnMapping\.mode.*set it with Spark"):
         table.set_properties({MODE: "name"})
 
 

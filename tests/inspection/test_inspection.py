@@ -484,5 +484,5 @@ def test_inspection_is_public() -> None:
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         spillway.inspect_file(tmp_path / "pipe")

@@ -487,7 +487,7 @@ def test_what_cannot_be_copied_is_refused_by_name(pair: list[Path], tmp_path: Pa
     with pytest.raises(IsADirectoryError):
         spillway.rewrite(tmp_path, out)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(spillway.OptionError, match="no regular file"):
+    with pytest.raises(spillway.OptionError, match="not a regular file"):
         spillway.rewrite(tmp_path / "pipe", out)
     with pytest.raises(spillway.OptionError, match="download"):
         spillway.rewrite("s3://bucket/a.parquet", out)

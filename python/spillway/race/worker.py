@@ -165,6 +165,8 @@ _ORPHANED = 3
 # A mebibyte for each sync, in a file of 64.
 _NOISE_BYTES = 1 << 20
 _NOISE_TURNS = 64
+# Operations of a writer that are made before the start.
+_MADE = 1_000
 # An optimiser that found nothing to do looks again after this, unless it is told to end.
 _IDLE_SECONDS = 0.01
 
@@ -258,7 +260,9 @@ class _Race:
         """Operate again and again: at the times that are due, or else when the last operation is answered."""
         known = self._cell.appends if due is None else len(due)
         # Making rows takes time and the GIL, which belong to no committer.
-        made = [self._operation(name, number) for number in range(1 if self._cell.goes_on else known)]
+        made = [
+            self._operation(name, number) for number in range(1 if self._cell.goes_on else min(known, _MADE))
+        ]
         self._ready.release()
         self._gate.wait()
         # Of the race, not of this process, which heard of the start a little later.

@@ -70,7 +70,7 @@ macro_rules! mutants {
 mutants! {
     without_the_window_a_member_lands_twice: r1_window breaks "is added in version" at 347,
     without_settlement_a_rejected_member_lands: r2_no_zombies breaks "was rejected (settled), but it is in version" at 3,
-    with_intents_that_come_back_a_rejected_member_lands: r2_withdrawn_for_good breaks "was rejected (settled), but it is in version" at 433,
+    with_intents_that_come_back_a_rejected_member_lands: r2_withdrawn_for_good breaks "was rejected (settled), but it is in version" at 1485,
     with_lone_aborts_a_rejected_member_lands: r3_no_lone_abort breaks "was rejected (the deadline passed" at 3,
     without_deduplication_a_member_lands_twice: r4_no_doubles breaks "is added in version" at 58,
     beside_others_a_blind_append_makes_a_mixed_version: r5_alone_or_blind breaks "that is not blind" at 0,
