@@ -168,8 +168,10 @@ def _rows(folder: Path, place: str) -> Iterator[list[str]]:
         cell, loop, count = race["cell"], race["open_loop"], race["acknowledged"]
         store = asked.get(f"{race['block']}-{race['position']}", {"requests": {}, "processor_seconds": 0.0})
         requests = sum(store["requests"].values())
-        taken = (race["processor_seconds"] or 0.0) + store["processor_seconds"]
-        busy = taken / (race["seconds"] or _SECONDS) / cores
+        # Processes that were stopped at the limit do not say what they took.
+        busy = None
+        if race["processor_seconds"] is not None and not race["still_waiting"]:
+            busy = (race["processor_seconds"] + store["processor_seconds"]) / race["seconds"] / cores
         response = loop["response_seconds"]
         yield [
             "disk" if place == "disk" else "MinIO, latencies of S3",
@@ -182,7 +184,7 @@ def _rows(folder: Path, place: str) -> Iterator[list[str]]:
             f"{race['failed'] + race['still_waiting']}",
             f"{race['attempts'] / count:.2f}" if count and race["attempts"] else "-",
             f"{requests / count:.1f}" if requests and count else "-",
-            f"{busy:.0%}{' !' if busy > _BUSY else ''}",
+            "-" if busy is None else f"{busy:.0%}{' !' if busy > _BUSY else ''}",
         ]
 
 
