@@ -105,7 +105,7 @@ fn is_number(token: &TokenWithSpan) -> bool {
 }
 
 fn goes_on(number: &TokenWithSpan) -> String {
-    format!("{number} is not a valid number: give a number such as 7, -0.5 or 1e3")
+    format!("{number} goes on in a way that is not known: give a number such as 7, -0.5 or 1e3")
 }
 
 /// Refuses a text that engines read differently.
