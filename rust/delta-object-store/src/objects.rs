@@ -190,7 +190,7 @@ impl Objects {
     /// data files are uploaded, each `watch` while other requests are not answered, and its error ends that.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, or an option is unknown or has an invalid value.
+    /// [`WriteError::Option`] when the URL does not name an object store, or an option is unknown or invalid.
     pub fn new(
         url: &str,
         options: &[(String, String)],

@@ -24,10 +24,10 @@ use crate::scan::{Question, constant};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, or_late, patient};
 
-/// So many files are looked up one by one, without a listing.
+/// Up to this many files are looked up one by one, whatever a listing would take.
 const FEW: usize = 32;
 
-/// A request for a listing, which takes as long as one for a file, tells of so many.
+/// Names in one page of a listing. To request a page takes as long as to look up one file.
 const NAMES_OF_A_PAGE: usize = 1000;
 
 /// The part of the table that a transaction read.

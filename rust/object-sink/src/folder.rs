@@ -50,7 +50,7 @@ impl Location {
     /// The folder that `url` names. Options are those of [`Target::new`].
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL is none of a store, or an option is unknown or has an invalid value.
+    /// [`WriteError::Option`] when the URL does not name an object store, or an option is unknown or invalid.
     pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
         let mut address = Address::new(url, options)?;
         address.shown.truncate(address.shown.trim_end_matches('/').len());

@@ -130,7 +130,7 @@ impl Target {
     /// lower case; what they leave out comes from the environment.
     ///
     /// # Errors
-    /// [`WriteError::Option`] when the URL names no object, or an option is unknown or has an invalid value.
+    /// [`WriteError::Option`] when the URL names no object, or an option is unknown or invalid.
     pub fn new(url: &str, options: &[(String, String)]) -> Result<Self, WriteError> {
         Self::with_environment(url, options, environment())
     }

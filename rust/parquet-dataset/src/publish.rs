@@ -119,8 +119,12 @@ pub(crate) fn publish(
             }
             Ok(paths)
         }
-        Err(error) if moves.undo() => Err(error),
-        Err(error) => Err(stranded(&error, &staging.keep())),
+        Err(error) => {
+            if moves.undo() {
+                return Err(error);
+            }
+            Err(stranded(&error, &staging.keep()))
+        }
     }
 }
 
