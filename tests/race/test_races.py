@@ -316,6 +316,16 @@ def test_ctrl_c_keeps_what_was_raced_and_leaves_nothing_running(out: Path) -> No
     assert not any(map(is_alive, workers))
 
 
+def test_ctrl_c_in_the_first_race_leaves_no_folder(out: Path) -> None:
+    with start(out, *ENDLESS, "--writers", "2") as race:
+        await_versions(out, 5)
+        race.send_signal(signal.SIGINT)
+        output, _ = race.communicate(timeout=SECONDS)
+    assert race.returncode == 130, output
+    assert "interrupted before the first race was over" in output
+    assert list(out.iterdir()) == []
+
+
 def test_writers_end_with_the_race_that_started_them(out: Path) -> None:
     with start(out, *ENDLESS, "--writers", "2", "--spread", "processes") as race:
         await_versions(out, 5)

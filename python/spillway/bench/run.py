@@ -142,7 +142,7 @@ def measure(  # noqa: PLR0913 - options, by keyword only
             "afterwards": {"engines": list(engines), "trace": trace, "keep_output": keep_output},
         }
         if begun is None:
-            stack.enter_context(run_folder(folder, worth=SAMPLES))
+            stack.enter_context(run_folder(folder, SAMPLES))
         else:
             environment = begun.continued(environment)
             if options.least_memory:

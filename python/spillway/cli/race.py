@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spillway.race.run import Finished
 
 
+_INTERRUPTED = "interrupted before the first race was over: nothing is left of it"
 _OF_CELLS = (
     "writers",
     "rows",
@@ -202,7 +203,7 @@ def race(  # noqa: PLR0913 - one argument per option of the command
 
     console = Console()
     progress = Progress(console)
-    with first_interrupt_alone(), termination_as_interrupt(), failing("race", ""):
+    with first_interrupt_alone(), termination_as_interrupt(), failing("race", _INTERRUPTED):
         if (targets or real_s3) and work != "append":
             raise OptionError(
                 f"--targets and --real-s3 choose the kinds of work themselves: leave --work {work} out"

@@ -52,13 +52,13 @@ def on_disk(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def run_folder(folder: Path, *, worth: str) -> Iterator[None]:
-    """Make a run's folder, which goes again if the run ends before there is a file named `worth` in it."""
+def run_folder(folder: Path, *worth: str) -> Iterator[None]:
+    """Make a run's folder, which is removed again if the run ends before one of `worth` is in it."""
     folder.mkdir()
     try:
         yield
     finally:
-        if not (folder / worth).exists():
+        if not any((folder / each).exists() for each in worth):
             shutil.rmtree(folder)
 
 

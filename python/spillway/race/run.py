@@ -16,7 +16,7 @@ from spillway._options import require_counts, require_distinct
 from spillway._wording import joined
 from spillway.errors import OptionError, SpillwayError
 from spillway.harness import records
-from spillway.harness.environment import describe_environment, refuse_debug_build, require_disk
+from spillway.harness.environment import describe_environment, refuse_debug_build, require_disk, run_folder
 from spillway.harness.processes import redact
 from spillway.harness.schedule import Slot, schedule
 from spillway.race import committers
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WORKLOADS = ("merge", "append-only", "batched:N")
 _BATCHED = re.compile(r"batched:([1-9]\d*)")
+_TABLES = "tables"
 _SPREAD = re.compile(r"processes:([1-9]\d*)")
 
 
@@ -345,7 +346,7 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     refuse_debug_build()
     run_id = records.new_run_id()
     folder = out / run_id
-    location = Location.of(store or str(folder / "tables"), dict(storage_options or {}))
+    location = Location.of(store or str(folder / _TABLES), dict(storage_options or {}))
     if location.is_local and store is not None:
         require_disk(Path(store))
     if not location.is_local:
@@ -362,25 +363,26 @@ def hold_races(  # noqa: PLR0913 - options, by keyword only
     if not able:
         reasons = dict.fromkeys(f"{cell.committer}: {reason}" for cell, reason in skipped.items())
         raise OptionError("; ".join(reasons) or "there is nothing to run")
-    folder.mkdir()
-    records.write_json(
-        folder / records.ENVIRONMENT,
-        {
-            **describe_environment(run_id, options, schema_version=SCHEMA_VERSION),
-            "store": "local disk" if location.is_local else "S3",
-            "endpoint": urlsplit(location.endpoint).hostname if location.endpoint else None,
-            **({} if real_s3 is None else real_s3.measured),
-            "targets": targets,
-            "skipped": [
-                {"cell": asdict(cell), "words": cell.words, "reason": reason}
-                for cell, reason in skipped.items()
-            ],
-        },
-    )
     for cell, reason in skipped.items():
         progress.say(f"{cell.words}: skipped, {reason}")
     scratch = None
     with ExitStack() as cleanup:
+        # Tables that are wrong stay in it.
+        cleanup.enter_context(run_folder(folder, RACES, _TABLES))
+        records.write_json(
+            folder / records.ENVIRONMENT,
+            {
+                **describe_environment(run_id, options, schema_version=SCHEMA_VERSION),
+                "store": "local disk" if location.is_local else "S3",
+                "endpoint": urlsplit(location.endpoint).hostname if location.endpoint else None,
+                **({} if real_s3 is None else real_s3.measured),
+                "targets": targets,
+                "skipped": [
+                    {"cell": asdict(cell), "words": cell.words, "reason": reason}
+                    for cell, reason in skipped.items()
+                ],
+            },
+        )
         if location.is_local:
             scratch = Path(location.uri)
             scratch.mkdir(parents=True, exist_ok=True)
@@ -425,12 +427,12 @@ def _run_all(  # noqa: PLR0913, PLR0917 - what a run is made of
             progress.ended(slot, record)
             if real_s3 is not None and real_s3.is_enough(slot.cell, record):
                 return Finished(folder, interrupted=True)
-    except KeyboardInterrupt:
-        return Finished(folder, interrupted=True)
-    except (SpillwayError, OSError) as error:
+    except (KeyboardInterrupt, SpillwayError, OSError) as error:
         # The races before it are there to be reported.
         if not (folder / RACES).exists():
             raise
+        if isinstance(error, KeyboardInterrupt):
+            return Finished(folder, interrupted=True)
         return Finished(folder, interrupted=False, error=str(error))
     finally:
         progress.stop()

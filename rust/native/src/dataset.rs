@@ -200,7 +200,7 @@ impl PyDatasetWriter {
                         }
                     })
                 })?;
-                check_signals()
+                Ok(check_signals()?)
             })
         })
     }

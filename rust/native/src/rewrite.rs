@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::dataset::{self, FolderOptions};
 use crate::errors::Failure;
 use crate::storage_options::StorageOptions;
-use crate::turn::{detached, watch};
+use crate::turn::{detached, ended, watch};
 use crate::writer::{UnopenedSink, result_dict};
 
 /// Copies the row groups of files into one file. `progress` is called now and then, with rows and bytes so far.
@@ -81,11 +81,8 @@ fn copying<T>(
                 None => Ok(()),
             }
         });
-        raised = told.err();
+        raised = raised.take().or(told.err());
         raised.is_none()
     });
-    match (done, raised) {
-        (Err(RewriteError::Write(WriteError::Interrupted)), Some(error)) => Err(error.into()),
-        (done, _) => Ok(done?),
-    }
+    ended(done.map_err(Failure::from), raised)
 }

@@ -150,13 +150,20 @@ pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    match (py.detach(work), take_raised()) {
-        (done, None) => done.map_err(|failure| failure.into_py(py)),
-        (Ok(_), Some(raised)) => Err(raised),
-        (Err(failure), Some(raised)) => {
+    let done = py.detach(|| ended(work(), take_raised()));
+    done.map_err(|failure| failure.into_py(py))
+}
+
+/// The end of work during which a signal handler may have raised: its exception comes first, with the error of the work
+/// as its cause, which is often what it made of the signal.
+pub(crate) fn ended<T>(done: Result<T, Failure>, raised: Option<PyErr>) -> Result<T, Failure> {
+    match (done, raised) {
+        (done, None) => done,
+        (Ok(_) | Err(Failure::Write(WriteError::Interrupted)), Some(raised)) => Err(raised.into()),
+        (Err(failure), Some(raised)) => Err(Python::attach(|py| {
             raised.set_cause(py, Some(failure.into_py(py)));
-            Err(raised)
-        }
+            raised.into()
+        })),
     }
 }
 
@@ -170,7 +177,7 @@ pub(crate) fn note_signals() {
     if is_raised() {
         return;
     }
-    if let Err(Failure::Python(raised)) = check_signals() {
+    if let Err(raised) = check_signals() {
         keep_raised(raised);
     }
 }
@@ -216,8 +223,9 @@ pub(crate) fn watch() -> Attend {
     })
 }
 
-pub(crate) fn check_signals() -> Result<(), Failure> {
-    Python::attach(|py| Ok(py.check_signals()?))
+/// Runs the handlers of signals that have come.
+pub(crate) fn check_signals() -> PyResult<()> {
+    Python::attach(Python::check_signals)
 }
 
 /// Runs `work` with a check for signals. A handler's exception is the error then.
@@ -225,15 +233,9 @@ pub(crate) fn interruptible(
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), WriteError>,
 ) -> Result<(), Failure> {
     let mut raised = None;
-    let done = work(&mut || match check_signals() {
-        Ok(()) => true,
-        Err(error) => {
-            raised = Some(error);
-            false
-        }
+    let done = work(&mut || {
+        raised = raised.take().or_else(|| check_signals().err());
+        raised.is_none()
     });
-    match (done, raised) {
-        (Err(WriteError::Interrupted), Some(error)) => Err(error),
-        (done, _) => done.map_err(Failure::from),
-    }
+    ended(done.map_err(Failure::from), raised)
 }

@@ -190,7 +190,7 @@ impl PyWriter {
                     _ => file.write_all(group, go_on),
                 })
             })?;
-            check_signals()
+            Ok(check_signals()?)
         })
     }
 }

@@ -264,7 +264,7 @@ def run_pipeline(options: Options, *, out: Path, progress: Progress) -> Finished
     folder = out / run_id
     with ExitStack() as stack:
         stack.enter_context(on_disk(out))
-        stack.enter_context(run_folder(folder, worth=PIPELINE))
+        stack.enter_context(run_folder(folder, PIPELINE))
         stack.callback(progress.stop)
         cell = options.cell(table)
         environment = describe_environment(run_id, cell, schema_version=SCHEMA_VERSION)

@@ -10,7 +10,7 @@ use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::{check_signals, is_raised, keep_raised, note_signals, take_raised};
+use crate::turn::{check_signals, ended, is_raised, keep_raised, note_signals, take_raised};
 
 /// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
@@ -154,17 +154,7 @@ impl Caller {
         let limited = limited(self.deadline);
         let done = work(&mut wait, &mut || self.go_on(&raised));
         drop(limited);
-        let raised = raised.into_inner();
-        match (done, raised.or_else(|| take_raised().map(Failure::Python))) {
-            (Err(error), Some(Failure::Python(raised))) => Err(Failure::Python(Python::attach(|py| {
-                raised.set_cause(py, Some(Failure::from(error).into_py(py)));
-                raised
-            }))),
-            (Err(error), _) => Err(error.into()),
-            // It was done before the wait ended; the signal is not lost.
-            (Ok(_), Some(raised)) => Err(raised),
-            (Ok(done), None) => Ok(done),
-        }
+        ended(done.map_err(Failure::from), raised.into_inner().or_else(take_raised))
     }
 
     /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
@@ -186,21 +176,17 @@ impl Caller {
 
     /// Runs the handlers of signals that have come.
     pub fn check(self) -> Result<(), Failure> {
-        if self.is_main { check_signals() } else { Ok(()) }
+        if self.is_main {
+            check_signals()?;
+        }
+        Ok(())
     }
 
-    fn go_on(self, raised: &RefCell<Option<Failure>>) -> bool {
-        if !self.is_main {
-            return true;
-        }
-        let noted = take_raised().map_or(Ok(()), |raised| Err(Failure::Python(raised)));
-        match noted.and_then(|()| check_signals()) {
-            Ok(()) => true,
-            Err(failure) => {
-                *raised.borrow_mut() = Some(failure);
-                false
-            }
-        }
+    fn go_on(self, raised: &RefCell<Option<PyErr>>) -> bool {
+        let look = || if self.is_main { check_signals().err() } else { None };
+        let mut raised = raised.borrow_mut();
+        *raised = raised.take().or_else(take_raised).or_else(look);
+        raised.is_none()
     }
 }
 

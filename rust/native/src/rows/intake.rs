@@ -219,7 +219,7 @@ impl Visitor for Intake<'_> {
             return Ok(());
         }
         self.looked = Instant::now();
-        check_signals()
+        Ok(check_signals()?)
     }
 }
 
