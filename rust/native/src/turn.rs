@@ -224,8 +224,12 @@ pub(crate) fn watch() -> Attend {
 }
 
 /// Runs the handlers of signals that have come.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method alone is one of a single lifetime"
+)]
 pub(crate) fn check_signals() -> PyResult<()> {
-    Python::attach(Python::check_signals)
+    Python::attach(|py| py.check_signals())
 }
 
 /// Runs `work` with a check for signals. A handler's exception is the error then.

@@ -154,7 +154,10 @@ impl Caller {
         let limited = limited(self.deadline);
         let done = work(&mut wait, &mut || self.go_on(&raised));
         drop(limited);
-        ended(done.map_err(Failure::from), raised.into_inner().or_else(take_raised))
+        ended(
+            done.map_err(Failure::from),
+            raised.into_inner().or_else(take_raised),
+        )
     }
 
     /// Runs a commit. If it succeeds although a signal handler raised, the exception carries the version.
