@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use parquet_writer::Batch;
+use parquet_writer::{Batch, element_field};
 
 use crate::error::{Result, TableError};
 use crate::fit::fitted;
@@ -95,14 +95,8 @@ pub(crate) fn finer(data_type: &DataType) -> Option<&'static str> {
         }
         DataType::Date64 => Some("times of day that dates would lose: cast it to a timestamp, or to date32"),
         DataType::Struct(fields) => fields.iter().find_map(|field| finer(field.data_type())),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => finer(field.data_type()),
         DataType::Dictionary(_, values) => finer(values),
         DataType::RunEndEncoded(_, values) => finer(values.data_type()),
-        _ => None,
+        other => element_field(other).and_then(|field| finer(field.data_type())),
     }
 }

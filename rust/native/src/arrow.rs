@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use parquet_writer::{Batch, WriteError};
+use parquet_writer::{Batch, WriteError, element_field};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
@@ -223,14 +223,8 @@ impl Batches {
 fn arrays(fields: &Fields) -> usize {
     let within = |field: &Arc<Field>| match field.data_type() {
         DataType::Struct(fields) => arrays(fields),
-        DataType::List(element)
-        | DataType::LargeList(element)
-        | DataType::ListView(element)
-        | DataType::LargeListView(element)
-        | DataType::FixedSizeList(element, _)
-        | DataType::Map(element, _) => arrays(&Fields::from(vec![Arc::clone(element)])),
         DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => 1,
-        _ => 0,
+        other => element_field(other).map_or(0, |element| arrays(&Fields::from(vec![Arc::clone(element)]))),
     };
     fields.iter().map(|field| 1 + within(field)).sum()
 }

@@ -12,7 +12,7 @@ use arrow_array::{ArrayRef, make_array};
 use arrow_data::layout;
 use arrow_schema::ffi::Flags;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
-use parquet_writer::{MOST_LEVELS, WriteError, metadata_text, too_deep};
+use parquet_writer::{MOST_LEVELS, WriteError, element_field, metadata_text, too_deep};
 
 use crate::errors::Failure;
 
@@ -310,16 +310,10 @@ fn has_nulls(data_type: &DataType) -> bool {
 /// The fields of an array's children.
 fn children_of(data_type: &DataType) -> Vec<&FieldRef> {
     match data_type {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => vec![field],
         DataType::Struct(fields) => fields.iter().collect(),
         DataType::Union(fields, _) => fields.iter().map(|(_, field)| field).collect(),
         DataType::RunEndEncoded(ends, values) => vec![ends, values],
-        _ => Vec::new(),
+        other => element_field(other).into_iter().collect(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::object_folder::{UploadTuple, tuple_of};
 use crate::options::{FLAG, INTEGER, INTEGER_OR_NONE, Options, TEXT, attribute, describe};
 use crate::rows::{self, RowState, TakesRows};
 use crate::storage_options::StorageOptions;
-use crate::turn::{Takes, Turns, check_signals, detached, interruptible, watch};
+use crate::turn::{Turns, check_signals, detached, interruptible, watch};
 use crate::writer::result_dict;
 
 /// A `spillway.DatasetOptions`, whose values were not looked at.
@@ -86,20 +86,6 @@ pub(crate) fn dataset_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         &OnSchemaChange::NAMES,
     )?;
     Ok(options)
-}
-
-impl Takes for parquet_dataset::DatasetWriter {
-    fn is_closed(&self) -> bool {
-        Self::is_closed(self)
-    }
-
-    fn abort(&mut self) {
-        Self::abort(self);
-    }
-
-    fn released(&mut self) -> Vec<Batch> {
-        Self::released(self)
-    }
 }
 
 /// A folder of files that is being written. Any thread may use it, one at a time.

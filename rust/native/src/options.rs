@@ -266,75 +266,52 @@ pub(crate) fn check_options(py: Python<'_>, options: Options<'_>) -> PyResult<()
     options.validated(py).map(|_| ())
 }
 
+/// Describes options by their names. A field of the input that is not named does not compile.
+macro_rules! describe_each {
+    ($options:ident, $input:ident { $($name:ident => $default:expr),* $(,)? }) => {
+        let $input { $($name),* } = $input::default();
+        $(describe_own(&$options, stringify!($name), $default)?;)*
+    };
+}
+
 /// The writer's options by their names: `default`, and what is `accepted` where that can be listed.
 #[pyfunction]
 pub(crate) fn writer_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let OptionInput {
-        compression,
-        compression_level,
-        row_group_rows,
-        row_group_bytes,
-        page_bytes,
-        page_rows,
-        dictionary_page_bytes,
-        content_defined_chunking,
-        memory_limit,
-        threads,
-        hold_batches,
-        dictionary,
-        encoding,
-        bloom_filter,
-        page_checksums,
-        statistics,
-        store_schema,
-        compatibility,
-        timestamps,
-        timestamp_loss,
-        sorting_columns,
-        sorting,
-        durable,
-        verify,
-        metadata,
-        field_ids,
-        encryption,
-    } = OptionInput::default();
-    let memory_limit = memory_limit.map(|amount| match amount {
+    let bytes_of = |amount| match amount {
         Amount::Bytes(bytes) => bytes.to_string(),
         Amount::Text(text) => text,
         Amount::Share(budget) => budget.share().to_string(),
-    });
-    let bloom_filter = of_all(bloom_filter).map(|fpp| fpp.is_some());
-    let sorting_columns = PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?;
-    let metadata = (!metadata.is_empty()).then_some(metadata);
+    };
     let options = PyDict::new(py);
-    describe_own(&options, "compression", of_all(compression))?;
-    describe_own(&options, "compression_level", compression_level)?;
-    describe_own(&options, "row_group_rows", row_group_rows)?;
-    describe_own(&options, "row_group_bytes", row_group_bytes)?;
-    describe_own(&options, "page_bytes", page_bytes)?;
-    describe_own(&options, "page_rows", page_rows)?;
-    describe_own(&options, "dictionary_page_bytes", dictionary_page_bytes)?;
-    let content_defined_chunking = content_defined_chunking.is_some();
-    describe_own(&options, "content_defined_chunking", content_defined_chunking)?;
-    describe_own(&options, "memory_limit", memory_limit)?;
-    describe_own(&options, "threads", threads)?;
-    describe_own(&options, "hold_batches", hold_batches)?;
-    describe_own(&options, "dictionary", of_all(dictionary))?;
-    describe_own(&options, "encoding", of_all(encoding))?;
-    describe_own(&options, "bloom_filter", bloom_filter)?;
-    describe_own(&options, "page_checksums", page_checksums)?;
-    describe_own(&options, "statistics", of_all(statistics))?;
-    describe_own(&options, "store_schema", store_schema)?;
-    describe_own(&options, "compatibility", compatibility)?;
-    describe_own(&options, "timestamps", timestamps)?;
-    describe_own(&options, "timestamp_loss", timestamp_loss)?;
-    describe_own(&options, "sorting_columns", sorting_columns)?;
-    describe_own(&options, "sorting", sorting)?;
-    describe_own(&options, "durable", durable)?;
-    describe_own(&options, "verify", verify)?;
-    describe_own(&options, "metadata", metadata)?;
-    describe_own(&options, "field_ids", (!field_ids.is_empty()).then_some("ids"))?;
-    describe_own(&options, "encryption", encryption.map(|_| "keys"))?;
+    describe_each!(options, OptionInput {
+        compression => of_all(compression),
+        compression_level => compression_level,
+        row_group_rows => row_group_rows,
+        row_group_bytes => row_group_bytes,
+        page_bytes => page_bytes,
+        page_rows => page_rows,
+        dictionary_page_bytes => dictionary_page_bytes,
+        content_defined_chunking => content_defined_chunking.is_some(),
+        memory_limit => memory_limit.map(bytes_of),
+        threads => threads,
+        hold_batches => hold_batches,
+        dictionary => of_all(dictionary),
+        encoding => of_all(encoding),
+        bloom_filter => of_all(bloom_filter).map(|fpp| fpp.is_some()),
+        page_checksums => page_checksums,
+        statistics => of_all(statistics),
+        store_schema => store_schema,
+        compatibility => compatibility,
+        timestamps => timestamps,
+        timestamp_loss => timestamp_loss,
+        sorting_columns => PyTuple::new(py, sorting_columns.into_iter().map(|key| key.column))?,
+        sorting => sorting,
+        durable => durable,
+        verify => verify,
+        metadata => (!metadata.is_empty()).then_some(metadata),
+        field_ids => (!field_ids.is_empty()).then_some("ids"),
+        encryption => encryption.map(|_| "keys"),
+    });
     Ok(options)
 }
 

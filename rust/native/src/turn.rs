@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use delta_table::Append;
 use object_sink::Attend;
+use parquet_dataset::DatasetWriter;
 use parquet_writer::{Batch, FileWriter, WriteError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -27,19 +29,25 @@ pub(crate) trait Takes: Send {
     fn released(&mut self) -> Vec<Batch>;
 }
 
-impl Takes for FileWriter {
-    fn is_closed(&self) -> bool {
-        Self::is_closed(self)
-    }
+macro_rules! takes {
+    ($($writer:ty),*) => {
+        $(impl Takes for $writer {
+            fn is_closed(&self) -> bool {
+                Self::is_closed(self)
+            }
 
-    fn abort(&mut self) {
-        Self::abort(self);
-    }
+            fn abort(&mut self) {
+                Self::abort(self);
+            }
 
-    fn released(&mut self) -> Vec<Batch> {
-        Self::released(self)
-    }
+            fn released(&mut self) -> Vec<Batch> {
+                Self::released(self)
+            }
+        })*
+    };
 }
+
+takes!(FileWriter, DatasetWriter, Append);
 
 /// A writer that any thread may use, one at a time.
 pub(crate) struct Turns<T: Takes> {

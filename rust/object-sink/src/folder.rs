@@ -1,6 +1,6 @@
 //! A prefix of an object store: its objects are read, listed, created, replaced and deleted by their relative paths.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::iter;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::runtime;
 use crate::scrub::Secrets;
-use crate::sink::{ATTEND_EVERY, Attend, Refusal, with_cause};
+use crate::sink::{self, Attend, Refusal, with_cause};
 use crate::target::{Address, REQUEST_TIME, Target};
 use crate::upload::Client;
 use crate::watch::{Watcher, with_answer, with_status};
@@ -635,22 +635,13 @@ impl StoreFolder {
 
     /// Waits for a request, and calls `attend` meanwhile.
     pub(crate) fn wait<T>(&self, request: impl Future<Output = T>) -> Result<T, RequestFailure> {
-        let mut request = pin!(request);
-        let mut attend = None;
-        loop {
-            let within = self
-                .runtime
-                .block_on(async { timeout(ATTEND_EVERY, request.as_mut()).await });
-            if let Ok(done) = within {
-                return Ok(done);
-            }
-            // Most requests are answered before anybody has to look.
-            let attend = attend.get_or_insert_with(|| (self.attend)());
-            attend().map_err(|error| RequestFailure {
-                message: format!("{}: the wait for an answer was ended: {error}", self.url),
-                kind: FailureKind::Lost,
-            })?;
-        }
+        // Most requests are answered before anybody has to look.
+        let attend = OnceCell::new();
+        let attend = || attend.get_or_init(self.attend)();
+        sink::wait(&self.runtime, &attend, request).map_err(|error| RequestFailure {
+            message: format!("{}: the wait for an answer was ended: {error}", self.url),
+            kind: FailureKind::Lost,
+        })
     }
 
     /// An object's key, which is the path unchanged.

@@ -23,7 +23,7 @@ use crate::upload::Upload;
 /// Parts under way at once.
 const MOST_FLYING: usize = 2;
 /// The time between two calls of the caller's check.
-pub(crate) const ATTEND_EVERY: Duration = Duration::from_millis(50);
+const ATTEND_EVERY: Duration = Duration::from_millis(50);
 /// The longest time to wait while uploads are aborted.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 

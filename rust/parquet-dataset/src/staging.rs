@@ -1,15 +1,12 @@
 //! Staging: keeps finished files in a hidden folder inside the dataset's own, so that a rename publishes them.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet_writer::sink::{ReadBack, Sink};
-use tempfile::TempDir;
-
-/// Bytes gathered for one call of the operating system.
-const BUFFER_BYTES: usize = 128 << 10;
+use parquet_writer::sink::{HiddenFile, ReadBack, Sink};
+use tempfile::{NamedTempFile, TempDir, TempPath};
 
 /// The hidden folder. Dropping it removes it with all its files.
 pub(crate) struct Staging {
@@ -97,14 +94,10 @@ impl Drop for Staging {
 
 /// A file in the hidden folder.
 pub(crate) struct StagedFile {
-    file: Option<BufWriter<File>>,
-    staged: PathBuf,
+    hidden: HiddenFile,
     /// The folder that it will be moved to, for messages.
     folder: PathBuf,
     durable: bool,
-    /// True once all bytes are with the operating system, and on the disk where they have to be.
-    is_settled: bool,
-    process: u32,
 }
 
 impl StagedFile {
@@ -112,66 +105,36 @@ impl StagedFile {
     /// What the operating system says.
     pub fn create(staged: PathBuf, folder: PathBuf, durable: bool) -> io::Result<Self> {
         let file = File::create_new(&staged)?;
+        let file = NamedTempFile::from_parts(file, TempPath::try_from_path(staged)?);
         Ok(Self {
-            file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)),
-            staged,
+            hidden: HiddenFile::new(file),
             folder,
             durable,
-            is_settled: false,
-            process: std::process::id(),
         })
-    }
-
-    fn buffer(&mut self) -> io::Result<&mut BufWriter<File>> {
-        self.file
-            .as_mut()
-            .ok_or_else(|| io::Error::other("the file is complete or was discarded"))
-    }
-
-    fn settle(&mut self) -> io::Result<()> {
-        if self.is_settled {
-            return Ok(());
-        }
-        self.buffer()?.flush()?;
-        if self.durable {
-            self.buffer()?.get_ref().sync_all()?;
-        }
-        self.is_settled = true;
-        Ok(())
     }
 }
 
 impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer()?.write(bytes)
+        self.hidden.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.buffer()?.flush()
+        self.hidden.flush()
     }
 }
 
 impl Sink for StagedFile {
     fn commit(&mut self) -> io::Result<()> {
-        self.settle()?;
-        let Some(file) = self.file.take() else {
-            return Ok(());
-        };
-        let (file, _) = file.into_parts();
-        checked_close::close(file).inspect_err(|_| {
-            let _ = std::fs::remove_file(&self.staged);
-        })
+        self.hidden.settle(self.durable)?;
+        if let Some(hidden) = self.hidden.close()? {
+            hidden.keep()?;
+        }
+        Ok(())
     }
 
     fn discard(&mut self) {
-        let Some(file) = self.file.take() else {
-            return;
-        };
-        // Taken apart, because a buffer that is dropped would be written.
-        drop(file.into_parts());
-        if self.process == std::process::id() {
-            let _ = std::fs::remove_file(&self.staged);
-        }
+        self.hidden.discard();
     }
 
     fn path(&self) -> Option<&Path> {
@@ -179,7 +142,7 @@ impl Sink for StagedFile {
     }
 
     fn spill_directory(&self) -> Option<PathBuf> {
-        self.staged.parent().map(Path::to_path_buf)
+        self.hidden.path()?.parent().map(Path::to_path_buf)
     }
 
     fn unreadable(&self) -> Option<&'static str> {
@@ -187,13 +150,7 @@ impl Sink for StagedFile {
     }
 
     fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
-        self.settle()?;
-        Ok(Arc::new(File::open(&self.staged)?))
-    }
-}
-
-impl Drop for StagedFile {
-    fn drop(&mut self) {
-        self.discard();
+        self.hidden.settle(self.durable)?;
+        self.hidden.read_back()
     }
 }

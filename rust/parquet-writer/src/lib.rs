@@ -65,6 +65,7 @@ pub use fit::Fit;
 pub use footprint::was_much_freed;
 pub use held::HeldBatches;
 pub use limits::MOST_ROW_BYTES;
+pub use lists::element_field;
 pub use metadata_file::{METADATA_FILE, metadata_file};
 pub use names::{ByColumn, column_named};
 pub use options::{

@@ -9,8 +9,9 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::{DataType, FieldRef};
 use parquet_encode::sound::{Offset, ascend};
 
-/// The field of a list type's elements.
-pub(crate) fn element_field(lists: &DataType) -> Option<&FieldRef> {
+/// The field of the elements of a list type, whatever its layout: that of the entries for a map, `None` for other types.
+#[must_use]
+pub fn element_field(lists: &DataType) -> Option<&FieldRef> {
     match lists {
         DataType::List(field)
         | DataType::LargeList(field)

@@ -311,14 +311,9 @@ pub fn too_deep(column: &str, levels: usize) -> WriteError {
 fn fields_within(data_type: &DataType) -> Vec<&FieldRef> {
     match data_type {
         DataType::Struct(fields) => fields.iter().collect(),
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::RunEndEncoded(_, field) => vec![field],
         DataType::Map(entries, _) => fields_within(entries.data_type()),
-        _ => Vec::new(),
+        DataType::RunEndEncoded(_, field) => vec![field],
+        other => element_field(other).into_iter().collect(),
     }
 }
 
@@ -429,14 +424,8 @@ fn check_writable(path: &str, data_type: &DataType) -> Result<()> {
             .iter()
             .try_for_each(|field| check_writable(&format!("{path}.{}", field.name()), field.data_type())),
         DataType::Dictionary(_, values) => check_writable(path, values),
-        DataType::RunEndEncoded(_, field)
-        | DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => check_writable(path, field.data_type()),
-        _ => Ok(()),
+        DataType::RunEndEncoded(_, field) => check_writable(path, field.data_type()),
+        other => element_field(other).map_or(Ok(()), |field| check_writable(path, field.data_type())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod atomic;
 mod device;
+mod hidden;
 mod stream;
 
 use std::fs::File;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub use atomic::AtomicFile;
 use bytes::Bytes;
 use device::Device;
+pub use hidden::HiddenFile;
 pub use stream::StreamSink;
 
 use crate::error::{Result, WriteError};

@@ -14,7 +14,7 @@ use super::{DeltaTable, PyCommitCounter, RowSource};
 use crate::arrow::Follows;
 use crate::errors::Failure;
 use crate::rows::{self, RowState, TakesRows};
-use crate::turn::{Takes, Turns, detached};
+use crate::turn::{Turns, detached};
 
 /// Rows on their way into a table.
 #[pyclass(module = "spillway._native", frozen)]
@@ -37,20 +37,6 @@ impl DeltaAppend {
     fn rows_of(&self, py: Python<'_>) -> PyResult<RowCall<'_>> {
         let caller = Caller::of(py, None)?;
         Ok(RowCall { append: self, caller })
-    }
-}
-
-impl Takes for Append {
-    fn is_closed(&self) -> bool {
-        Self::is_closed(self)
-    }
-
-    fn abort(&mut self) {
-        Self::abort(self);
-    }
-
-    fn released(&mut self) -> Vec<Batch> {
-        Self::released(self)
     }
 }
 

@@ -10,7 +10,7 @@ use object_sink::Attend;
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
-use crate::turn::{check_signals, ended, is_raised, keep_raised, note_signals, take_raised};
+use crate::turn::{self, check_signals, ended, is_raised, keep_raised, note_signals, take_raised};
 
 /// Seconds: longer than any program runs, and too few to overflow.
 const FOREVER: f64 = 1e8;
@@ -29,14 +29,7 @@ pub(crate) fn attention() -> Attend {
     if !is_main_here() {
         return Box::new(unless_abandoned);
     }
-    Box::new(|| {
-        note_signals();
-        if is_raised() {
-            // Whoever writes tries again after `Interrupted`.
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "a signal came"));
-        }
-        Ok(())
-    })
+    turn::watch()
 }
 
 /// Returns true if the calling thread is Python's main thread. Threads that serve commits of others, and those that

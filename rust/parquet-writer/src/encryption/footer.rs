@@ -113,7 +113,8 @@ impl<'a> Moved<'a> {
         let Some(plain) = self.bytes_at(metadata, id::BLOOM_FILTER)? else {
             return Ok(());
         };
-        let (header, bits) = plain.split_at(header_bytes(plain)?);
+        let (_, length) = ThriftStruct::parse_first(plain)?;
+        let (header, bits) = plain.split_at(length);
         let mut sealed = self.sealed(row_group, leaf, Module::BloomFilterHeader, header)?;
         sealed.extend(self.sealed(row_group, leaf, Module::BloomFilterBitset, bits)?);
         self.put(metadata, id::BLOOM_FILTER, &sealed)
@@ -144,17 +145,6 @@ impl<'a> Moved<'a> {
         self.out.extend_from_slice(bytes);
         Ok(())
     }
-}
-
-/// Bytes of the header of a bloom filter, whose first field is the number of bytes behind it.
-fn header_bytes(filter: &[u8]) -> Result<usize> {
-    (0..filter.len())
-        .find(|length| {
-            let header = ThriftStruct::parse(&filter[..*length]).ok();
-            let bits = header.and_then(|header| header.integer(1));
-            bits.and_then(|bits| usize::try_from(bits).ok()) == Some(filter.len() - length)
-        })
-        .ok_or_else(unexpected)
 }
 
 /// Hides what a chunk's metadata tells, and says by which key that is found again.

@@ -2,16 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::unistd::geteuid;
-use tempfile::NamedTempFile;
 
-use super::{ReadBack, Sink, Unsynced};
+use super::{HiddenFile, ReadBack, Sink, Unsynced};
 
 /// The most symbolic links that are followed before a path counts as a loop, as on Linux.
 const MOST_LINKS: usize = 40;
@@ -27,17 +26,11 @@ const FOR_ALL_USERS: u32 = 0o1002;
 /// The permissions of the group.
 const GROUP: u32 = 0o070;
 
-/// Bytes gathered for one call of the operating system.
-const BUFFER_BYTES: usize = 128 << 10;
-
-/// A hidden temporary sibling of the destination, renamed over it at the end.
+/// A hidden sibling of the destination, renamed over it at the end.
 pub struct AtomicFile {
-    temporary: Option<BufWriter<NamedTempFile>>,
+    hidden: HiddenFile,
     destination: PathBuf,
     durable: bool,
-    /// True once all bytes are with the operating system, and on the disk where they have to be.
-    is_settled: bool,
-    process: u32,
 }
 
 impl AtomicFile {
@@ -70,57 +63,35 @@ impl AtomicFile {
             inherit(temporary.as_file(), &replaced)?;
         }
         Ok(Self {
-            temporary: Some(BufWriter::with_capacity(BUFFER_BYTES, temporary)),
+            hidden: HiddenFile::new(temporary),
             destination: destination.to_path_buf(),
             durable,
-            is_settled: false,
-            process: std::process::id(),
         })
     }
 
-    fn buffer(&mut self) -> io::Result<&mut BufWriter<NamedTempFile>> {
-        self.temporary
-            .as_mut()
-            .ok_or_else(|| io::Error::other("the file is complete or was discarded"))
-    }
-
     fn settle(&mut self) -> io::Result<()> {
-        if self.is_settled {
-            return Ok(());
-        }
-        self.buffer()?.flush()?;
         // A power cut must not take both the old file and the new one: a file system may keep the rename and lose the
         // bytes that were renamed.
         let replaces = || std::fs::symlink_metadata(&self.destination).is_ok();
-        if self.durable || replaces() {
-            self.buffer()?.get_ref().as_file().sync_all()?;
-        }
-        self.is_settled = true;
-        Ok(())
+        self.hidden.settle(self.durable || replaces())
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer()?.write(bytes)
+        self.hidden.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.buffer()?.flush()
+        self.hidden.flush()
     }
 }
 
 impl Sink for AtomicFile {
     fn commit(&mut self) -> io::Result<()> {
         self.settle()?;
-        if let Some(temporary) = self.temporary.take() {
-            let (temporary, _) = temporary.into_parts();
-            let (file, temporary) = temporary.into_parts();
-            // Before the rename: a network file system may say only here that bytes are lost.
-            checked_close::close(file)?;
-            temporary
-                .persist(&self.destination)
-                .map_err(|failed| failed.error)?;
+        if let Some(hidden) = self.hidden.close()? {
+            hidden.persist(&self.destination)?;
         }
         if self.durable {
             let folder = File::open(directory(&self.destination));
@@ -132,15 +103,7 @@ impl Sink for AtomicFile {
     }
 
     fn discard(&mut self) {
-        let Some(temporary) = self.temporary.take() else {
-            return;
-        };
-        // Taken apart, because a buffer that is dropped would be written.
-        let (temporary, _) = temporary.into_parts();
-        // Dropping it removes it, unless this process only inherited it over a fork.
-        if self.process != std::process::id() {
-            std::mem::forget(temporary);
-        }
+        self.hidden.discard();
     }
 
     fn path(&self) -> Option<&Path> {
@@ -155,16 +118,9 @@ impl Sink for AtomicFile {
         None
     }
 
-    /// Opens it by the descriptor that wrote it: the file that it replaces may be one that nobody may read.
     fn read_back(&mut self) -> io::Result<Arc<dyn ReadBack>> {
         self.settle()?;
-        Ok(Arc::new(self.buffer()?.get_ref().as_file().try_clone()?))
-    }
-}
-
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        self.discard();
+        self.hidden.read_back()
     }
 }
 

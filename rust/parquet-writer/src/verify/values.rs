@@ -22,6 +22,7 @@ use crate::error::{Result, WriteError};
 use crate::feed::BatchRows;
 use crate::int96;
 use crate::integrity;
+use crate::lists::element_field;
 use crate::normalize;
 use crate::row_group::Patience;
 use crate::schema::FileSchema;
@@ -182,15 +183,9 @@ fn viewed(data_type: &DataType) -> DataType {
 fn holds(data_type: &DataType, is_so: &dyn Fn(&DataType) -> bool) -> bool {
     is_so(data_type)
         || match data_type {
-            DataType::List(field)
-            | DataType::LargeList(field)
-            | DataType::ListView(field)
-            | DataType::LargeListView(field)
-            | DataType::FixedSizeList(field, _)
-            | DataType::Map(field, _) => holds(field.data_type(), is_so),
             DataType::Struct(fields) => fields.iter().any(|field| holds(field.data_type(), is_so)),
             DataType::Dictionary(_, values) => holds(values, is_so),
-            _ => false,
+            other => element_field(other).is_some_and(|field| holds(field.data_type(), is_so)),
         }
 }
 
