@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 
 import duckdb
@@ -12,11 +13,12 @@ import pytest
 
 import spillway
 from spillway import runs
+from spillway.bench.record import SCHEMA_VERSION
 from spillway.bench.resume import read_begun
 from spillway.bench.summary import read_run
 from spillway.bench.tables import megabytes
-from spillway.errors import OptionError
-from spillway.harness.records import read_json
+from spillway.errors import OptionError, SpillwayError
+from spillway.harness.records import ENVIRONMENT, read_json
 
 from .made_runs import ROOT, Writes, make_run, wrong
 
@@ -87,6 +89,20 @@ def test_a_run_whose_records_were_compressed_is_read_as_it_was_and_not_resumed(t
     assert spillway.load_run(tmp_path).equals(loaded)
     assert read_run(tmp_path / "run") == found
     with pytest.raises(OptionError, match="its records are compressed"):
+        read_begun(tmp_path / "run")
+
+
+def test_a_run_of_another_version_is_read_if_it_is_older_and_never_resumed(tmp_path):
+    make_run(tmp_path / "run", {"arro3": Writes([1.0])})
+    environment = tmp_path / "run" / ENVIRONMENT
+    described = json.loads(environment.read_text())
+    environment.write_text(json.dumps({**described, "schema_version": SCHEMA_VERSION + 1}))
+    for read in (read_run, read_begun):
+        with pytest.raises(SpillwayError, match=f"run: its records are of version {SCHEMA_VERSION + 1}, and"):
+            read(tmp_path / "run")
+    environment.write_text(json.dumps({**described, "schema_version": SCHEMA_VERSION - 1}))
+    assert len(read_run(tmp_path / "run").cells) == 1
+    with pytest.raises(OptionError, match="an older version of the bench began it"):
         read_begun(tmp_path / "run")
 
 

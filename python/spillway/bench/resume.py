@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from spillway._wording import and_joined
 from spillway.bench.plan import Cell, Options
-from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import (
+    ALLOCATIONS,
+    DISTURBED,
+    LEAST_MEMORY,
+    PAIRS,
+    PROBES,
+    SAMPLES,
+    SCHEMA_VERSION,
+    VALIDATION,
+)
 from spillway.errors import OptionError
 from spillway.harness import records
 from spillway.harness.environment import is_disturbed, read_load
@@ -206,8 +215,8 @@ def read_begun(folder: Path) -> BegunRun:
     """Read a run to continue. Lines that were cut short are cut off.
 
     Raises:
-        OptionError: The folder is not a run's, or an older version of the bench began it, or a cluster took
-            its samples.
+        OptionError: The folder is not a run's, or its records are those of another version of the bench, or a
+            cluster took its samples.
         CorruptFileError: A line is damaged.
     """
     place = folder / records.ENVIRONMENT
@@ -217,7 +226,12 @@ def read_begun(folder: Path) -> BegunRun:
         raise OptionError(
             f"--resume {folder.name}: its records are compressed, so that none can be appended: gunzip them"
         )
-    environment = records.read_json(place)
+    environment = records.read_environment(folder, SCHEMA_VERSION)
+    if environment["schema_version"] < SCHEMA_VERSION:
+        raise OptionError(
+            f"--resume {folder.name}: an older version of the bench began it, and its records differ: "
+            "measure again, or run `spillway report` on the existing samples"
+        )
     if "hosts" in environment:
         raise OptionError(
             f"--resume {folder.name}: executors of a cluster took its samples, and a run continues on the "

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from spillway._wording import and_joined, counted, shortened
 from spillway.backends import OWN_LIBRARY, library
 from spillway.bench.plan import DEFAULT_PROCESS, Cell
-from spillway.bench.record import ALLOCATIONS, DISTURBED, LEAST_MEMORY, PAIRS, PROBES, SAMPLES, VALIDATION
+from spillway.bench.record import (
+    ALLOCATIONS,
+    DISTURBED,
+    LEAST_MEMORY,
+    PAIRS,
+    PROBES,
+    SAMPLES,
+    SCHEMA_VERSION,
+    VALIDATION,
+)
 from spillway.harness import records
 from spillway.harness.environment import noise_warnings
 from spillway.harness.records import CellOfRun, RunOfCells, outcomes, records_by_cell
@@ -309,9 +318,10 @@ def read_run(folder: Path) -> RunSummary:
     Raises:
         FileNotFoundError: The folder is not a run's.
         CorruptFileError: A line in it is damaged.
+        SpillwayError: A later version of Spillway measured the run.
     """
+    environment = records.read_environment(folder, SCHEMA_VERSION)
     grouped = records_by_cell(folder / SAMPLES, Cell)
-    environment = records.read_json(folder / records.ENVIRONMENT)
     options = environment["options"]
     places = {
         option: {name: place for place, name in enumerate(options.get(option, ()))}

@@ -42,7 +42,7 @@ from typing import (
     is_typeddict,
 )
 
-from spillway.errors import CorruptFileError, MissingExtraError
+from spillway.errors import CorruptFileError, MissingExtraError, SpillwayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -365,6 +365,27 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
     A kill or a power cut leaves the old or the new one.
     """
     _replace(path, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_environment(folder: Path, newest: int) -> dict[str, Any]:
+    """What a run was measured on and with.
+
+    Args:
+        folder: The run's folder.
+        newest: The newest version of its records that is known here.
+
+    Raises:
+        FileNotFoundError: The folder is not a run's.
+        CorruptFileError: The file has something else.
+        SpillwayError: A later version of Spillway measured the run.
+    """
+    environment = read_json(folder / ENVIRONMENT)
+    if (version := environment["schema_version"]) > newest:
+        raise SpillwayError(
+            f"{folder.name}: its records are of version {version}, and this version of Spillway reads them "
+            f"up to {newest}: install the one that measured it, or a later one"
+        )
+    return environment
 
 
 Cell = TypeVar("Cell")

@@ -349,7 +349,9 @@ def read_run(folder: Path) -> RunSummary:
     Raises:
         FileNotFoundError: The folder is not a run's.
         CorruptFileError: A line in it is damaged.
+        SpillwayError: A later version of Spillway held the races.
     """
+    environment = records.read_environment(folder, SCHEMA_VERSION)
     grouped = records_by_cell(folder / RACES, Cell)
     cells = [CellSummary(cell, races) for cell, races in grouped.items()]
     cells.sort(
@@ -364,4 +366,4 @@ def read_run(folder: Path) -> RunSummary:
             committers.able(each.cell.work).index(each.cell.committer),
         )
     )
-    return RunSummary(folder, records.read_json(folder / records.ENVIRONMENT), cells)
+    return RunSummary(folder, environment, cells)

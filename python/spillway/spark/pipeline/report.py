@@ -19,7 +19,7 @@ from spillway.harness.report import (
     table_section,
     write_document,
 )
-from spillway.spark.pipeline.record import PIPELINE
+from spillway.spark.pipeline.record import PIPELINE, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,8 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def write_report(folder: Path) -> Path:
     """Write ``report.md`` into the run's folder, from the files on disk."""
-    record, environment = read_record(folder), records.read_json(folder / records.ENVIRONMENT)
+    environment = records.read_environment(folder, SCHEMA_VERSION)
+    record = read_record(folder)
     parts = [f"# Pipeline {record['run_id']}", bullets(_environment(record, environment))]
     parts += caveats(warnings(record, environment))
     parts += ["## Outcome", bullets(_outcome(record))]
