@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -134,16 +135,7 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
                 name,
             )
         try:
-            if hasattr(values, "__arrow_c_stream__"):
-                arrays[name] = pa.chunked_array(values, type=kind)
-            elif (
-                kind is not None and isinstance(values, Sequence) and not hasattr(values, "__arrow_c_array__")
-            ):
-                # As in `write_rows`: pyarrow would cut 1.5 down to an integer, and drop time zones.
-                found = CapsuleStream(_native.column_stream(pa.schema([pa.field(name, kind)]), values))
-                arrays[name] = pa.table(found)[name]
-            else:
-                arrays[name] = pa.array(values, type=kind)
+            arrays[name] = _column(pa, os.fsdecode(name), values, kind)
         except SchemaError:
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -154,6 +146,47 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
         return pa.table(arrays, schema=schema)  # type: ignore[no-any-return]  # a table of pyarrow
     except (pa.ArrowException, TypeError) as error:
         raise SchemaError(f"the columns do not form a table: {error}") from error
+
+
+def _column(pa: Any, name: str, values: Any, kind: Any) -> Any:
+    """An array of values, which conversion to a type may not change; without a type, of the one they have."""
+    listed = _objects(values)
+    if listed is None:
+        make = pa.chunked_array if hasattr(values, "__arrow_c_stream__") else pa.array
+        made = make(values, type=kind)
+        if kind is None or not _loses(pa, found := make(values), made):
+            return made
+        listed = found.to_pylist()
+    # As in `write_rows`: pyarrow would cut 1.5 down to an integer, and drop time zones.
+    column = name if kind is None else pa.schema([pa.field(name, kind)])
+    return pa.table(CapsuleStream(_native.column_stream(column, listed)))[0]
+
+
+def _objects(values: Any) -> Sequence[Any] | None:
+    """Values that have each its own type, as Python has them; None for an array, whose values share one."""
+    if is_arrow(values):
+        return None
+    dtype = getattr(values, "dtype", None)
+    if dtype is None:
+        return values if isinstance(values, Sequence) else list(values)
+    if str(dtype) != "object":
+        return None
+    # NaN is a missing value in a column of pandas.
+    kept = values.where(values.notna(), None) if hasattr(values, "notna") else values
+    return kept.tolist()  # type: ignore[no-any-return]  # of numpy and pandas
+
+
+def _loses(pa: Any, found: Any, made: Any) -> bool:
+    """Return True if a conversion by pyarrow lost a zone, a time of day or a number beyond ``float32``."""
+    before, after = found.type, made.type
+    if pa.types.is_timestamp(before) and pa.types.is_timestamp(after):
+        return (before.tz is None) != (after.tz is None)
+    if pa.types.is_timestamp(before) and pa.types.is_date(after):
+        return not made.cast(before).equals(found)
+    if pa.types.is_floating(before) and pa.types.is_floating(after):
+        infinite = [pa.compute.sum(pa.compute.is_inf(each.cast("float64"))) for each in (found, made)]
+        return infinite[0] != infinite[1]
+    return False
 
 
 class CapsuleStream:
@@ -252,17 +285,21 @@ class _Batches:
             append.write(batch)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rows:
     """Dicts whose first rows have been read."""
 
     head: list[Any]
     others: Iterator[Any]
+    is_inferred: bool = False
 
     def schema(self) -> ArrowSchema:
+        self.is_inferred = True
         return _native.DeltaSchema.of_rows(self.head)
 
     def write(self, append: Append, table: Table) -> None:  # noqa: ARG002 - the append knows its schema
+        if self.is_inferred:
+            append._native.infer_types()  # noqa: SLF001 - later rows are not converted to types of the first
         append.write_rows(chain(self.head, self.others))
 
 

@@ -35,6 +35,7 @@ from .strategies import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def name_of(value: object) -> str:
@@ -662,6 +663,59 @@ def test_a_schema_is_inferred_from_the_rows() -> None:
 def test_rows_that_no_schema_holds_are_named() -> None:
     with pytest.raises(spillway.SchemaError, match=r'row 1, field "a.b": .*it is text, and was an integer'):
         write_rows([{"a": {"b": 1}}, {"a": {"b": "x"}}])
+
+
+ANOTHER_KIND: dict[str, tuple[Any, Any]] = {
+    "integer, text": (1, "007"),
+    "float, text": (1.5, "0012.50"),
+    "list, text": ([1], ["007"]),
+    "struct, text": ({"b": 1}, {"b": "7"}),
+    "bytes, text": (b"x", "y"),
+    "UUID, text": (uuid.UUID(int=1), str(uuid.UUID(int=2))),
+    "decimal, text": (decimal.Decimal("1.5"), "2.5"),
+    "timestamp, text": (dt.datetime(2026, 1, 1), "2026-01-02T00:00:00"),  # noqa: DTZ001 - without a zone
+    "timestamp, integer": (dt.datetime(2026, 1, 1), 1_577_836_800),  # noqa: DTZ001 - without a zone
+    "date, integer": (dt.date(2026, 1, 1), 5),
+}
+
+
+@pytest.mark.parametrize("kinds", ANOTHER_KIND)
+@pytest.mark.parametrize("call", ["same", "next"])
+def test_later_rows_are_not_converted_to_types_that_the_first_ones_gave(kinds: str, call: str) -> None:
+    first, later = ({"a": value} for value in ANOTHER_KIND[kinds])
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file) as writer:
+        if call == "next":
+            writer.write_rows([first])
+        with pytest.raises(spillway.RowError, match="the type was inferred from the first rows"):
+            writer.write_rows([*[first] * 1_000, later] if call == "same" else [later])
+        writer.write_rows([first])
+    schema = pq.read_schema(file)
+    with spillway.ParquetWriter(io.BytesIO(), schema) as writer:
+        writer.write_rows([first, later])
+
+
+@pytest.mark.parametrize("lines", [b'{"a": "007"}\n', b'{"a": ["7"]}\n'])
+def test_lines_are_not_converted_to_types_that_the_first_ones_gave(lines: bytes) -> None:
+    first = lines.replace(b'"007"', b"1").replace(b'"7"', b"1")
+    with spillway.ParquetWriter(io.BytesIO()) as writer:
+        writer.write_ndjson(first)
+        with pytest.raises(spillway.RowError, match="the type was inferred from the first rows"):
+            writer.write_ndjson(lines)
+
+
+def test_a_dataset_that_may_widen_has_no_text_in_a_column_of_integers(tmp_path: Path) -> None:
+    with spillway.DatasetWriter(tmp_path / "d", on_schema_change="widen") as writer:
+        writer.write_rows([{"a": 1}])
+        writer.write_rows([{"a": 2, "b": 1.5}])
+        with pytest.raises(spillway.RowError, match="expected an integer, found the text"):
+            writer.write_rows([{"a": "007"}])
+
+
+def test_a_new_table_has_no_text_in_a_column_of_integers(tmp_path: Path) -> None:
+    rows = [*[{"a": 1}] * 1_000, {"a": "007"}]
+    with pytest.raises(spillway.RowError, match="the type was inferred from the first rows"):
+        spillway.delta.write(tmp_path / "t", rows)
 
 
 def test_the_schema_of_a_first_batch_is_that_of_the_rows() -> None:

@@ -246,6 +246,41 @@ def test_a_row_of_csv_with_other_fields_ends_the_command_with_its_row(tmp_path: 
     assert names(out) == set()
 
 
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_text_is_no_number_of_a_column_whose_type_was_inferred(
+    tmp_path: Path, out: Path, output: str
+) -> None:
+    lines = "".join(f'{{"id": {number}, "text": "{"x" * 90}"}}\n' for number in range(20_000))
+    (tmp_path / "rows.ndjson").write_text(lines + '{"id": "007", "text": ""}\n')
+    said = refused(tmp_path / "rows.ndjson", out / "place", "--memory", "4MB", *OUTPUTS[output])
+    assert 'rows.ndjson, line 20,001: id: expected an integer, found the text "007"; its type was inf' in said
+    types = tmp_path / "types.json"
+    types.write_text('{"id": "int64", "text": "string"}')
+    result = run(tmp_path / "rows.ndjson", out / "place", *OUTPUTS[output], "--schema", types)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ('{"a": 1}', '{"a": 2.5}'),
+        ('{"a": null}', '{"a": 7}'),
+        ('{"a": 1}', '{"a": 1, "b": 2}'),
+        ('{"a": 1}', '{"a": 18446744073709551615}'),
+    ],
+    ids=["float", "null", "key", "large"],
+)
+@pytest.mark.parametrize("bad", ["oops", '{"a": NaN}', "[1]", '{"a": 1'])
+def test_a_bad_line_takes_no_good_one_with_it(tmp_path: Path, first: str, later: str, bad: str) -> None:
+    lines = [*[first] * 1_500, *[later] * 1_000]
+    (tmp_path / "rows.ndjson").write_text("\n".join([*lines, bad]))
+    result = run(tmp_path / "rows.ndjson", tmp_path / "out.parquet", "--on-error", "skip")
+    assert result.exit_code == 0, result.output
+    assert "1 line left out" in result.stderr
+    found = pq.read_table(tmp_path / "out.parquet")["a"].to_pylist()
+    assert found == [json.loads(line)["a"] for line in lines]
+
+
 def test_a_key_that_comes_after_the_sample_is_no_silent_loss(tmp_path: Path) -> None:
     lines = "".join(f'{{"id": {number}, "text": "{"x" * 90}"}}\n' for number in range(20_000))
     (tmp_path / "rows.ndjson").write_text(lines + '{"id": 1, "late": 2}\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -115,6 +116,28 @@ def test_the_source_may_be_what_the_bench_takes(files: dict[str, Path], tmp_path
     done = run(files["good"], *source, "--engine", "pyarrow", **text)
     assert done.exit_code == 1
     assert "expected 'ü', got null" in done.stdout
+
+
+TEXTS = {
+    "large.csv": ("id\n18446744073709551615\n18446744073709551613\n", [1.8446744073709552e19] * 2),
+    "words.csv": ("id,n\nNA,1\nnan,2\n", {"id": [None, None], "n": [1, 2]}),
+    "large.ndjson": ('{"id": 18446744073709551615}\n', [1.8446744073709552e19]),
+    "text.ndjson": ('{"id": "2026-01-01"}\n', [dt.datetime(2026, 1, 1)]),  # noqa: DTZ001 - without a zone
+    "empty.ndjson": ('{"id": []}\n{"id": ["x"]}\n', [[], None]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_compared_as_spillway_write_reads_it(name: str, tmp_path: Path) -> None:
+    text, wrong = TEXTS[name]
+    (tmp_path / name).write_text(text)
+    pq.write_table(pa.table(wrong if isinstance(wrong, dict) else {"id": wrong}), tmp_path / "wrong")
+    made = CliRunner().invoke(app, ["write", str(tmp_path / name), str(tmp_path / "good")])
+    assert made.exit_code == 0, made.output
+    options = {"SPILLWAY_CACHE": str(tmp_path / "cache")}
+    for file, status in (("good", 0), ("wrong", 1)):
+        done = run(tmp_path / file, "--against", tmp_path / name, "--engine", "pyarrow,duckdb", **options)
+        assert done.exit_code == status, (file, done.output)
 
 
 @pytest.mark.parametrize(

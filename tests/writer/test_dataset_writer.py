@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -658,3 +659,11 @@ def test_a_value_too_long_for_the_name_of_a_folder_is_refused_before_other_rows_
                 writer.write(pa.table({"day": [too_long], "n": [2]}))
             assert refused.value.column == "day"
     assert ds.dataset(tmp_path / "to", partitioning="hive").to_table()["n"].to_pylist() == [1]
+
+
+def test_rows_of_a_frame_that_are_partitioned_get_the_labels_of_no_others(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"k": [1, 2, 1], "a": [1, 2, 3]}, index=pd.RangeIndex(10, 13))
+    spillway.write_dataset(frame, tmp_path / "d", partition_by="k")
+    read = ds.dataset(tmp_path / "d", partitioning="hive").to_table().to_pandas()
+    assert read["a"].to_list() == [1, 3, 2]
+    assert read.index.equals(pd.RangeIndex(3))

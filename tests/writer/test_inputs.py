@@ -356,6 +356,33 @@ def test_a_column_of_python_values_is_refused_where_rows_would_be(
     assert list(tmp_path.iterdir()) == []
 
 
+ARRAYS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "generator": iter,
+    "numpy objects": lambda values: np.array(values, object),
+    "pandas objects": lambda values: pd.Series(values, dtype=object),
+    "pandas index": lambda values: pd.Index(values, dtype=object),
+    "pandas": pd.Series,
+    "pyarrow": pa.array,
+    "polars": pl.Series,
+}
+LOSING = {
+    "a fraction": (1.5, pa.int64()),
+    "a time zone": (dt.datetime(2026, 1, 31, tzinfo=dt.UTC), pa.timestamp("us")),
+    "the lack of a time zone": (dt.datetime(2026, 1, 31), pa.timestamp("us", "UTC")),  # noqa: DTZ001 - without one
+    "a time of day": (dt.datetime(2026, 1, 31, 23, 59), pa.date32()),  # noqa: DTZ001 - that of no zone
+    "a large number": (1e300, pa.float32()),
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+@pytest.mark.parametrize("lost", LOSING)
+def test_a_schema_makes_no_column_lose_anything(form: str, lost: str, tmp_path: Path) -> None:
+    value, kind = LOSING[lost]
+    with pytest.raises(spillway.SchemaError):
+        spillway.write_parquet({"a": ARRAYS[form]([value])}, tmp_path / "f", schema=pa.schema({"a": kind}))
+
+
 @pytest.mark.parametrize("column", [{0: 10, 1: 20}, "bob", b"bob", {1, 2}], ids=str)
 def test_what_is_no_sequence_of_values_is_no_column(tmp_path: Path, column: Any) -> None:
     with pytest.raises(spillway.SchemaError, match="no sequence of values"):

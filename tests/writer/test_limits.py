@@ -153,13 +153,39 @@ FIRST, LAST = -(2**31) * DAY, (2**31 - 1) * DAY
 
 
 def test_dates_that_are_no_days_of_32_bits_are_refused() -> None:
-    for value in (FIRST - DAY, LAST + DAY, 2**63 - 1, -(2**63)):
+    for value in (FIRST - DAY, LAST + DAY, 2**63 - 1, -(2**63), -1, 1, DAY + 1):
         refused(milliseconds([0, value]), rf'"a" has the date64 {value} in row 1 of this batch')
     edges = milliseconds([FIRST, 0, LAST])
     file = io.BytesIO()
     spillway.write_parquet(pa.table({"a": edges}), file)
     days = pq.read_table(file)["a"].cast(pa.int32())
     assert days.to_pylist() == [-(2**31), 0, 2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ticks"),
+    [
+        (pa.time32("s"), 86_400),
+        (pa.time32("ms"), 86_400_000),
+        (pa.time64("us"), 86_400_000_000),
+        (pa.time64("ns"), 86_400_000_000_000),
+    ],
+    ids=str,
+)
+def test_times_that_are_of_no_day_are_refused(kind: pa.DataType, ticks: int) -> None:
+    def times(*values: int) -> pa.Array:
+        return pa.array(values, f"int{kind.bit_width}").view(kind)
+
+    for value in (-1, ticks, 2 ** (kind.bit_width - 1) - 1):
+        said = rf'"a" has the .+ {value} in row 1 of this batch, which is no time of a day'
+        refused(times(0, value), said)
+        refused(of_list(times(0, 1, value), [1, 2]), said.replace('"a"', '"a.element"'))
+    table = pa.table({"a": times(0, ticks - 1)})
+    file = io.BytesIO()
+    spillway.write_parquet(table, file)
+    assert pq.read_table(file)["a"].cast(kind).equals(table["a"])
+    hidden = pa.array([None, 1], kind)
+    spillway.write_parquet(pa.table({"a": hidden}), io.BytesIO())
 
 
 @st.composite
@@ -267,8 +293,24 @@ def test_deep_columns_are_written_and_read_back(levels: int) -> None:
     assert pq.read_table(file).equals(nested(levels))
 
 
+@pytest.mark.parametrize("of", [pa.list_, pa.large_list, lambda kind: pa.map_("string", kind)])
+def test_lists_and_maps_are_as_deep_as_pyarrow_reads(of: Callable[[pa.DataType], pa.DataType]) -> None:
+    kind: pa.DataType = pa.int64()
+    for _ in range(49):
+        kind = of(kind)
+    file = io.BytesIO()
+    with spillway.ParquetWriter(file, pa.schema({"x": kind}), store_schema=False) as writer:
+        writer.write(pa.table({"x": pa.nulls(1, kind)}))
+    assert pq.read_table(file).num_rows == 1
+    with pytest.raises(spillway.SchemaError, match="lies in 100 groups of the Parquet schema"):
+        spillway.ParquetWriter(io.BytesIO(), pa.schema({"x": of(kind)}), store_schema=False)
+
+
 def test_a_column_too_deep_for_the_stored_schema_is_refused_before_its_rows() -> None:
-    table = nested(90)
+    kind: pa.DataType = pa.int64()
+    for _ in range(90):
+        kind = pa.struct({"x": kind})
+    table = pa.table({"x": pa.nulls(2, kind)})
     with pytest.raises(spillway.OptionError, match="nested 90 levels deep") as refused:
         spillway.ParquetWriter(io.BytesIO(), table.schema)
     assert refused.value.option == "store_schema"

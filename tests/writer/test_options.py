@@ -304,3 +304,14 @@ def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(options: A
 def test_a_type_error_shows_what_to_write(options: dict[str, Any], says: str) -> None:
     with pytest.raises(TypeError, match=says):
         spillway.WriterOptions(**options)
+
+
+def test_a_column_without_a_name_is_named_by_options() -> None:
+    table = pa.table({"": ["x"], "s": [{"": 1}]})
+    for key in ("", ("",), ("s", "")):
+        file = io.BytesIO()
+        spillway.write_parquet(table, file, statistics={key: False})
+        columns = [pq.read_metadata(file).row_group(0).column(place) for place in range(2)]
+        assert [each.is_stats_set for each in columns] == [len(key) > 1, len(key) < 2]
+    with pytest.raises(spillway.OptionError, match="a key is a column's dotted path"):
+        spillway.write_parquet(table, io.BytesIO(), statistics={(): False})

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -119,3 +120,18 @@ def test_floats_are_ordered_as_numbers(width: pa.DataType) -> None:
 def test_an_order_that_is_none_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         written(table([(1, "a")]), **options)
+
+
+@pytest.mark.parametrize("index", [pd.RangeIndex(10, 13), pd.Index([7, 8, 9])], ids=["range", "values"])
+def test_rows_of_a_frame_that_are_sorted_get_the_labels_of_no_others(index: pd.Index) -> None:
+    frame = pd.DataFrame({"a": [3, 1, 2]}, index=index)
+    file = io.BytesIO()
+    spillway.write_parquet(frame, file, sorting_columns=["a"], sorting="sort")
+    read = pd.read_parquet(file)
+    assert read["a"].to_list() == [1, 2, 3]
+    ranged = isinstance(index, pd.RangeIndex)
+    assert read.index.equals(pd.RangeIndex(3) if ranged else frame.sort_values("a").index)
+    # Where rows keep their places, the frame comes back as it was.
+    plain = io.BytesIO()
+    spillway.write_parquet(frame, plain)
+    assert pd.read_parquet(plain).index.equals(index)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the ``spillway`` command line; the entry point of the installed script."""
+    _open_streams()
     try:
         from spillway.cli.app import app
     except ModuleNotFoundError as error:
@@ -16,3 +20,36 @@ def main() -> None:
             sys.exit(f"spillway: {error.name} is needed for the command line: pip install 'spillway[bench]'")
         raise
     app()
+
+
+def _open_streams() -> None:
+    """Have all three standard streams, whatever a shell closed.
+
+    What is written to a closed standard output fails as it does where the reader of a pipe is gone.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PLW1514 - it lives as long as the process
+    if sys.stdout is None:
+        read, write = os.pipe()
+        os.close(read)
+        sys.stdout = open(write, "w")  # noqa: SIM115, PLW1514 - as above
+    sys.stderr = _Messages(sys.stderr)  # type: ignore[assignment]
+
+
+class _Messages:
+    """Standard error. A message that cannot be written is dropped: what was done is done, and is not to fail."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, AttributeError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, AttributeError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -112,13 +112,16 @@ def quiet_when_closed() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
-        # Rich makes the one into the other, with status 1. What is still in a buffer would be written at the
-        # end of the process.
+    except (OSError, SystemExit) as error:
+        # What is still in a buffer would be written at the end of the process.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-        raise typer.Exit(_CLOSED) from None
+        # Rich ends the process with status 1 where a pipe is broken.
+        if isinstance(error, BrokenPipeError | SystemExit):
+            raise typer.Exit(_CLOSED) from None
+        typer.secho(f"standard output: {reason(error)}", err=True, fg=typer.colors.RED)
+        raise typer.Exit(2) from None
 
 
 def listed(text: str) -> list[str]:
@@ -178,11 +181,11 @@ def size(option: str, text: str) -> int:
         raise OptionError(f"{option}: {error}") from error
 
 
-def percentage(option: str, text: str) -> float:
+def percentage(option: str, text: str, *, below: float = 1.0) -> float:
     """A share from a percentage: 0.05 for "5%".
 
     Raises:
-        OptionError: It is not a percentage from 0% to below 100%; the message names `option`.
+        OptionError: It is not a percentage from 0% to below `below`; the message names `option`.
     """
     from spillway.errors import OptionError
 
@@ -191,8 +194,8 @@ def percentage(option: str, text: str) -> float:
         found = float(number) / 100
     except ValueError:
         found = -1.0
-    if not text.strip().endswith("%") or not 0 <= found < 1:
-        raise OptionError(f"{option} {text!r}: give a percentage from 0% to below 100%, as 5%")
+    if not text.strip().endswith("%") or not 0 <= found < below:
+        raise OptionError(f"{option} {text!r}: give a percentage from 0% to below {below:.0%}, as 5%")
     return found
 
 

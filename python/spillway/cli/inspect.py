@@ -150,7 +150,7 @@ def _reports(files: list[Path], *, pages: bool) -> tuple[list[FileReport], list[
         except SpillwayError as error:
             failures.append(str(error))
         except OSError as error:
-            failures.append(f"{path}: {error.strerror}")
+            failures.append(f"{path}: {error.strerror or error}")
     return reports, failures
 
 

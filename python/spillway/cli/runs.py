@@ -230,7 +230,7 @@ def compare(
 
     console = Console()
     with failing("compare"):
-        share = None if gate is None else percentage("--gate", gate)
+        share = None if gate is None else percentage("--gate", gate, below=100.0)  # a hundred times the bytes
         shown = _compared(runs, listed(backend or ""), metric)
         found = shown.found
         lines = [] if share is None else gate_lines(found, share)

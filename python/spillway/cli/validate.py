@@ -57,7 +57,7 @@ def validate(  # noqa: PLR0913 - one argument per option of the command
     from spillway.validation import summary
 
     with failing("validate"):
-        source = FileSource(against, TextOptions(delimiter, encoding))
+        source = FileSource(against, TextOptions(delimiter, encoding, is_exact=True))
         verdicts = _run(files, source, rows, listed(engine))
     if as_json:
         _print_json(verdicts)
@@ -87,14 +87,19 @@ def _run(files: list[Path], against: FileSource, rows: int | None, engines: list
 
 
 def _source(against: FileSource, rows: int | None, progress: Callable[[int, int], None]) -> Source:
-    """The source as one file that can be read repeatedly. Parquet and Arrow IPC files already can."""
+    """The source as one file that can be read repeatedly. Parquet and Arrow IPC files already can.
+
+    Text has the types that `spillway write` finds, and none of its values becomes another one.
+    """
     from spillway.datasets import find_files, prepare
+    from spillway.shell.job import types_of_lines
     from spillway.validation import Source
 
     files = find_files(against)
     if files.format in {"parquet", "ipc-file"} and files.base is None:
         return Source(files.paths[0], rows)
-    return Source(prepare(against, rows=rows, progress=progress).path)
+    schema = types_of_lines(against) if files.format == "ndjson" else None
+    return Source(prepare(against, rows=rows, schema=schema, progress=progress).path)
 
 
 def _print_table(verdicts: Sequence[Verdict]) -> None:

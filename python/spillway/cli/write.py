@@ -192,7 +192,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
     """  # noqa: D301 - a backspace keeps the lines of a paragraph
     from rich.console import Console
 
-    from spillway.errors import CommitUnknown, SpillwayError
+    from spillway.errors import CommitUnknown, OptionError, SpillwayError
     from spillway.writer import WriterOptions
 
     console = Console(stderr=True, quiet=quiet)
@@ -220,6 +220,8 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     "--delimiter": delimiter,
                     "--encoding": encoding,
                 }
+                if "" in paths:
+                    raise OptionError('"" is no path: is a variable of the shell unset?')
                 if rewrite:
                     of_output = {
                         "--copy-row-groups": copy_row_groups,

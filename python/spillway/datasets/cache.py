@@ -72,6 +72,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
     at_most: int | None = None,
     chunk_rows: int = generate.CHUNK_ROWS,
     cache: Path | None = None,
+    schema: pa.Schema | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedInput:
     """Write the rows of a dataset or of a file to the cache, or find them there.
@@ -88,6 +89,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
         at_most: With no `rows`, the first of a file that has more.
         chunk_rows: Rows of each record batch; the last one may be shorter.
         cache: Folder to keep the file in, made if it is missing; None means `default_cache`.
+        schema: The columns of CSV or NDJSON files; None infers them.
         progress: Called with the rows done and the rows in all, 0 while the latter is not known.
 
     Raises:
@@ -99,7 +101,7 @@ def prepare(  # noqa: PLR0913  # options, by keyword only
         raise OptionError(f"chunk_rows is {chunk_rows}; a record batch needs at least 1 row")
     if rows is not None and rows < 1:
         raise OptionError(f"rows is {rows}; at least 1 is needed")
-    origin = _origin(source, seed, rows)
+    origin = _origin(source, seed, rows, schema)
     fingerprint = blake2b(
         repr((*origin.identity, rows, at_most, chunk_rows)).encode(), digest_size=8
     ).hexdigest()
@@ -130,7 +132,9 @@ def is_dataset(name: str) -> bool:
     return name == LINEITEM or name in generate.names() or wide_columns(name) is not None
 
 
-def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Origin:
+def _origin(
+    source: str | Path | FileSource, seed: int, rows: int | None, schema: pa.Schema | None
+) -> _Origin:
     if isinstance(source, str) and source in PACKAGED:
         return _Origin(source, ("packaged", source, package_version(source)), lambda: open_packaged(source))
     if isinstance(source, str) and is_dataset(source):
@@ -150,7 +154,14 @@ def _origin(source: str | Path | FileSource, seed: int, rows: int | None) -> _Or
         raise
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]
     identity = ("files", _READING, chosen.text, stamps)
-    return _Origin(files.name, identity, lambda: open_files(chosen, files), is_many=len(files.paths) > 1)
+    if chosen.text.is_exact or schema is not None:
+        identity = (*identity, chosen.text.is_exact, str(schema))
+    return _Origin(
+        files.name,
+        identity,
+        lambda: open_files(chosen, files, schema=schema),
+        is_many=len(files.paths) > 1,
+    )
 
 
 @contextmanager

@@ -380,7 +380,10 @@ def read_environment(folder: Path, newest: int) -> dict[str, Any]:
         SpillwayError: A later version of Spillway measured the run.
     """
     environment = read_json(folder / ENVIRONMENT)
-    if (version := environment["schema_version"]) > newest:
+    version = environment.get("schema_version")
+    if not isinstance(version, int) or "run_id" not in environment:
+        raise CorruptFileError(f"{folder / ENVIRONMENT} describes no run: it lacks schema_version or run_id")
+    if version > newest:
         raise SpillwayError(
             f"{folder.name}: its records are of version {version}, and this version of Spillway reads them "
             f"up to {newest}: install the one that measured it, or a later one"
@@ -438,8 +441,12 @@ def records_by_cell(path: Path, make: Callable[..., Cell]) -> dict[Cell, list[di
         CorruptFileError: A line is damaged.
     """
     grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for record in read_lines(path):
-        grouped[make(**record["cell"])].append(record)
+    for number, record in enumerate(read_lines(path), start=1):
+        try:
+            cell = make(**record["cell"])
+        except (KeyError, TypeError) as error:
+            raise CorruptFileError(f"{path.name}, record {number} is of no cell of a run: {error}") from error
+        grouped[cell].append(record)
     return grouped
 
 

@@ -69,8 +69,9 @@ class TextOptions:
             )
         if self.encoding is not None:
             try:
-                b"four".decode(self.encoding, errors="ignore")
-            except LookupError as error:
+                codecs.getincrementaldecoder(self.encoding)().decode(b"a,b\n", final=True)
+                b"a,b\n".decode(self.encoding, errors="ignore")
+            except (LookupError, TypeError, UnicodeError) as error:
                 raise OptionError(
                     f"--encoding {self.encoding}: Python knows no such text encoding; "
                     f"common are latin-1, cp1252 and utf-16"
@@ -113,7 +114,7 @@ class Utf8Stream(io.RawIOBase):
         while not self._ready:
             data = self._source.read(size)
             text = self._decoded(data)
-            self._ready = data if self._encoding is None else text.encode()
+            self._ready = data if self._encoding is None else self._encoded(text)
             if not data:
                 break
         # Arrow has room for no more than it asked for.
@@ -128,6 +129,14 @@ class Utf8Stream(io.RawIOBase):
         self._offset += len(data)
         self._lines += data.count(b"\n")
         return text
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            # Some encodings can hold half of a surrogate pair.
+            found = f"U+{ord(text[error.start]):04X}, which is no character"
+            raise CorruptFileError(f"{self._path} is not {self._encoding}: it has {found}") from error
 
     def _complaint(self, error: UnicodeDecodeError, fresh: int) -> str:
         waiting = len(error.object) - fresh  # bytes of a character that began in what was read before

@@ -25,7 +25,7 @@ from spillway.shell.outputs import (
     open_output,
     refuse_existing,
 )
-from spillway.shell.schemas import BadLines, Slice, batches_of
+from spillway.shell.schemas import BadLines, Slice, batches_of, infer_types
 from spillway.types import DatasetMode
 from spillway.writer import WriterOptions
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
+    from spillway.reading.sources import FileSource
     from spillway.shell.inputs import Found, Rows
     from spillway.shell.outputs import Output
 
@@ -48,6 +49,8 @@ _FILE_BYTES = 320 * _KIB
 _COLUMN_BYTES = 16 * _KIB
 _USUAL_FILE_BYTES = _MIB
 _MOST_OPEN_FILES = 64
+# That of `spillway write` by default.
+_SAMPLED_IN = 256_000_000
 
 
 @dataclass(frozen=True)
@@ -295,6 +298,18 @@ def run_write(job: Job, progress: Progress) -> Done:
     )
 
 
+def types_of_lines(source: FileSource) -> pa.Schema:
+    """The columns of NDJSON files that `run_write` infers from their first lines.
+
+    Raises:
+        SchemaError: The values of a field do not go together.
+        RowError: No line is good.
+    """
+    job = Job((source.path,), "-", Memory(_SAMPLED_IN), text=source.text)
+    with find(job) as found, open_rows(job, found, BadLines(skips=True, say=print)) as rows:
+        return rows.own_schema
+
+
 def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, Output]:
     """Write all rows; their number, the bad lines and the output."""
     bad = BadLines(skips=job.on_error == "skip", say=progress.say)
@@ -316,6 +331,8 @@ def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, O
 def _write(rows: Rows, output: Output, bad: BadLines, progress: Progress) -> int:
     """Write all parts; the number of rows."""
     count, fed = 0, 0
+    if rows.is_inferred and isinstance(output, FileOutput):
+        infer_types(output.writer)
     for part in rows.parts:
         if not isinstance(part, Slice):
             output.write(part)

@@ -124,15 +124,39 @@ def inferred(sample: bytes, name: str, place: Callable[[int], str] | None = None
         SchemaError: The values of a field do not go together.
         RowError: No line is good.
     """
-    options = pa.json.ReadOptions(use_threads=False, block_size=len(sample) + 1)
-    try:
-        found = pa.json.read_json(io.BytesIO(sample), read_options=options).schema
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # A line is bad, or values do not go together: the writer's own inference passes over the one, and
-        # names the other. It looks at fewer lines.
+    found = _by_arrow(sample)
+    if found is None and (good := _good_lines(sample)) != sample:
+        found = _by_arrow(good)
+    if found is None:
+        # The writer's own inference names the values that do not go together. It looks at fewer lines.
         return _of_the_writer(sample, name, place or partial("{}, line {:,}".format, name))
     settled = pa.schema([each.with_type(_settled(each.type)) for each in found])
     return _with_long_integers(settled, sample, name) if _LONG.search(sample) else settled
+
+
+def _by_arrow(lines: bytes) -> pa.Schema | None:
+    """The schema that pyarrow infers; None if a line is bad, or values do not go together."""
+    options = pa.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    try:
+        return pa.json.read_json(io.BytesIO(lines), read_options=options).schema
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _good_lines(sample: bytes) -> bytes:
+    """The lines that hold an object each: a bad one says nothing of the types of the others."""
+
+    def is_good(line: bytes) -> bool:
+        try:
+            return isinstance(json.loads(line, parse_constant=_no_number), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    return b"".join(line for line in sample.splitlines(keepends=True) if is_good(line))
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _with_long_integers(schema: pa.Schema, sample: bytes, name: str) -> pa.Schema:
@@ -345,7 +369,7 @@ class BadLines:
 
         def take(error: RowError) -> None:
             line = piece.before + (error.line or 0) - fed
-            message = error.message.partition(": leave it out")[0]
+            message = error.message.partition(": leave it out")[0].partition(": the type was inferred")[0]
             field = f"{error.field}: " if error.field else ""
             text = f"{piece.path}, line {line:,}: {field}{message}"
             if not self._skips:
@@ -363,6 +387,11 @@ class BadLines:
         return take
 
 
+def infer_types(writer: ParquetWriter) -> None:
+    """Have a writer take lines as those that its types were inferred from: none is converted to them."""
+    writer._writer.infer_types()  # noqa: SLF001 - a schema that is passed is declared otherwise
+
+
 def batches_of(piece: Slice, schema: pa.Schema, bad: BadLines) -> Iterator[pa.RecordBatch]:
     """The rows of a slice as Arrow data, from the same reader as in `ParquetWriter.write_ndjson`.
 
@@ -374,6 +403,8 @@ def batches_of(piece: Slice, schema: pa.Schema, bad: BadLines) -> Iterator[pa.Re
     """
     file = io.BytesIO()
     with ParquetWriter(file, schema, compression="uncompressed", encoding="plain") as writer:
+        if bad.is_inferred:
+            infer_types(writer)
         writer.write_ndjson(piece.data, on_error=bad.of(piece))
     source: Any = pa.py_buffer(file.getbuffer())
     for batch in pq.ParquetFile(pa.BufferReader(source)).iter_batches(use_threads=False):

@@ -191,6 +191,11 @@ impl PyDatasetWriter {
         })
     }
 
+    /// Says that the schema was inferred from rows, so that none is converted to it.
+    fn infer_types(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.rows.infer())
+    }
+
     /// Writes dicts; returns the number of rows that were written.
     fn write_rows(
         &self,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use parquet_writer::sink::StreamSink;
-use parquet_writer::{Batch, FileWriter, Fit, WriteError, WriterOptions};
+use parquet_writer::{Batch, FileWriter, Fit, WriteError, WriterOptions, without_range_index};
 
 use crate::options::{DatasetOptions, OnSchemaChange};
 use crate::schema_change::{fitted, wider_schema, with_text, without_untyped};
@@ -30,7 +30,10 @@ impl DatasetLayout {
         let is_stored = |name: &String| !options.partition_by.contains(name);
         let stored = schema.fields().iter().filter(|field| is_stored(field.name()));
         let stored: Vec<_> = stored.cloned().collect();
-        let stored = Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone()));
+        let mut stored = Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone()));
+        if !options.partition_by.is_empty() {
+            stored = without_range_index(&stored);
+        }
         // Options that name columns are held against the schema now, not when the first file is opened.
         check(&stored, writer_options)?;
         let mut file = Arc::clone(&stored);

@@ -22,9 +22,12 @@ pub enum InspectError {
     /// The footer is encrypted.
     #[error("the footer is encrypted; decrypt the file to inspect it")]
     Encrypted,
-    /// The footer or a page index cannot be decoded.
+    /// The footer cannot be decoded.
     #[error("the footer is damaged: {0}")]
     Damaged(String),
+    /// A page index cannot be decoded. Most readers do without one.
+    #[error("a page index is damaged, and the footer is not: {0}")]
+    DamagedIndex(String),
     /// A page's header, at this place in the file, cannot be decoded, or its page does not fit its column chunk.
     #[error("the header of the page at byte {0} is damaged")]
     DamagedPage(u64),

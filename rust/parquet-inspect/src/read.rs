@@ -61,7 +61,10 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<FileReport, InspectError> {
     let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
     let metadata = read_footer(&file, options).map_err(damaged)?;
     check_report(&metadata)?;
-    let metadata = with_page_indexes(metadata, &file).map_err(damaged)?;
+    let metadata = with_page_indexes(metadata, &file).map_err(|error| match damaged(error) {
+        InspectError::Damaged(reason) => InspectError::DamagedIndex(reason),
+        other => other,
+    })?;
     let mut report = report(&metadata, bytes, footer_bytes);
     if depth == Depth::Pages {
         add_pages(&mut report, &metadata, &file)?;

@@ -31,6 +31,7 @@ use crate::names::by_leaf;
 use crate::normalize;
 use crate::options::{self, TimestampLoss, Verify, WriterOptions};
 use crate::pages::{FilterPlan, PageStore, Pages};
+use crate::pandas::without_range_index;
 use crate::preserved_dictionaries::{BatchDictionary, Dictionaries};
 use crate::result::{self, WriteResult};
 use crate::row_group::{Meter, Patience, RowGroupEncoder};
@@ -555,7 +556,11 @@ struct FilePlan {
 
 impl FilePlan {
     fn new(schema: &SchemaRef, options: &WriterOptions) -> Result<Self> {
-        let declared = Arc::clone(schema);
+        let declared = if options.sorts() {
+            without_range_index(schema)
+        } else {
+            Arc::clone(schema)
+        };
         let (timestamps, compatibility) = (options.timestamps, options.compatibility);
         let (ids, of_files) = (&options.field_ids, &options.stored_names);
         let schema = FileSchema::new(declared, timestamps, compatibility, ids, of_files)?;

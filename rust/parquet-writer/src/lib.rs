@@ -37,6 +37,7 @@ mod names;
 mod normalize;
 mod options;
 mod pages;
+mod pandas;
 mod parallel;
 mod preserved_dictionaries;
 mod result;
@@ -74,6 +75,7 @@ pub use options::{
     NamedEncoding, OptionInput, SortInput, SortKey, SortingMode, StatisticsRule, TimestampLoss, Timestamps,
     Verify, WriterOptions, accepted,
 };
+pub use pandas::without_range_index;
 pub use result::{ColumnResult, WriteResult};
 pub use schema::{MOST_LEVELS, plain_array, same_type, too_deep};
 pub use shared_memory::MemoryBudget;

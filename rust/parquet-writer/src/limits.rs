@@ -9,11 +9,12 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Int64Type,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
 };
-use arrow_array::{Array, ArrayRef, downcast_run_array};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, downcast_run_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::cast;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use parquet_encode::stats;
 
 use crate::batch::Batch;
@@ -48,9 +49,13 @@ pub(crate) fn check(batch: &Batch) -> Result<()> {
 fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
     let holds = match array.data_type() {
         DataType::Date64 => {
-            let range = stats::integers(array.as_primitive::<Date64Type>().values());
-            range.is_none_or(|range| is_day(range.min) && is_day(range.max))
+            let values = array.as_primitive::<Date64Type>().values();
+            values.iter().all(|value| is_day(*value))
         }
+        DataType::Time32(TimeUnit::Second) => are_times(array.as_primitive::<Time32SecondType>()),
+        DataType::Time32(_) => are_times(array.as_primitive::<Time32MillisecondType>()),
+        DataType::Time64(TimeUnit::Microsecond) => are_times(array.as_primitive::<Time64MicrosecondType>()),
+        DataType::Time64(_) => are_times(array.as_primitive::<Time64NanosecondType>()),
         DataType::Decimal32(_, _) => are_decimals::<Decimal32Type>(array),
         DataType::Decimal64(_, _) => are_decimals::<Decimal64Type>(array),
         DataType::Decimal128(precision, _) => {
@@ -78,8 +83,34 @@ fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
     !holds || most > MOST_ROW_BYTES
 }
 
+/// Returns true for the begin of a day of 32 bits.
 fn is_day(milliseconds: i64) -> bool {
-    i32::try_from(milliseconds / MILLISECONDS_PER_DAY).is_ok()
+    milliseconds % MILLISECONDS_PER_DAY == 0 && i32::try_from(milliseconds / MILLISECONDS_PER_DAY).is_ok()
+}
+
+/// Returns true if all values are times of a day.
+fn are_times<T: ArrowPrimitiveType>(times: &PrimitiveArray<T>) -> bool
+where
+    T::Native: Ord + Into<i64>,
+{
+    let range = times.values().iter().min().zip(times.values().iter().max());
+    let ticks = ticks_per_day(&T::DATA_TYPE);
+    range.is_none_or(|(min, max)| (0..ticks).contains(&(*min).into()) && (0..ticks).contains(&(*max).into()))
+}
+
+/// Ticks of a day in the unit of a type of times.
+fn ticks_per_day(times: &DataType) -> i64 {
+    MILLISECONDS_PER_DAY
+        * match times {
+            DataType::Time64(TimeUnit::Nanosecond) => 1_000_000,
+            DataType::Time64(_) => 1_000,
+            _ => 1,
+        }
+        / if matches!(times, DataType::Time32(TimeUnit::Second)) {
+            1_000
+        } else {
+            1
+        }
 }
 
 fn are_decimals<T: DecimalType>(array: &ArrayRef) -> bool {
@@ -286,9 +317,14 @@ fn problem(values: &ArrayRef, place: usize) -> Option<(String, String)> {
     match values.data_type() {
         DataType::Date64 => {
             let value = values.as_primitive::<Date64Type>().value(place);
-            let why = "which is no day of 32 bits, as Parquet's dates are: store it as a timestamp";
+            let why =
+                "which is not the begin of a day of 32 bits, as Parquet's dates are: store it as a timestamp";
             (!is_day(value)).then(|| (format!("the date64 {value}"), why.into()))
         }
+        DataType::Time32(TimeUnit::Second) => time_problem::<Time32SecondType>(values, place),
+        DataType::Time32(_) => time_problem::<Time32MillisecondType>(values, place),
+        DataType::Time64(TimeUnit::Microsecond) => time_problem::<Time64MicrosecondType>(values, place),
+        DataType::Time64(_) => time_problem::<Time64NanosecondType>(values, place),
         DataType::Decimal32(_, _) => digits_problem::<Decimal32Type>(values, place),
         DataType::Decimal64(_, _) => digits_problem::<Decimal64Type>(values, place),
         DataType::Decimal128(_, _) => digits_problem::<Decimal128Type>(values, place),
@@ -303,6 +339,21 @@ fn problem(values: &ArrayRef, place: usize) -> Option<(String, String)> {
             (bytes > MOST_ROW_BYTES).then(|| (format!("a value of {bytes} bytes"), why()))
         }
     }
+}
+
+fn time_problem<T: ArrowPrimitiveType>(values: &ArrayRef, place: usize) -> Option<(String, String)>
+where
+    T::Native: Into<i64>,
+{
+    let value = values.as_primitive::<T>().value(place).into();
+    let ticks = ticks_per_day(&T::DATA_TYPE);
+    let why = || {
+        format!(
+            "which is no time of a day, whose values are from 0 to {}: store it as a duration",
+            ticks - 1
+        )
+    };
+    (!(0..ticks).contains(&value)).then(|| (format!("the {} {value}", T::DATA_TYPE), why()))
 }
 
 fn digits_problem<T: DecimalType>(values: &ArrayRef, place: usize) -> Option<(String, String)> {

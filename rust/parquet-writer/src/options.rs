@@ -882,7 +882,7 @@ fn sort_key(input: &SortInput) -> Result<SortKey> {
 }
 
 pub(crate) fn check_keys<T>(option: &str, columns: &[(Vec<String>, T)]) -> Result<()> {
-    let empty = |(path, _): &&(Vec<String>, T)| path.iter().all(String::is_empty);
+    let empty = |(path, _): &&(Vec<String>, T)| path.is_empty();
     match columns.iter().find(empty) {
         None => Ok(()),
         Some((path, _)) => Err(WriteError::option(

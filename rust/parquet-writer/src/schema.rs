@@ -274,12 +274,37 @@ fn misfit(column: &str, difference: &str) -> WriteError {
 /// encoders keep a definition level, of which each needs two, in a byte.
 pub const MOST_LEVELS: usize = 100;
 
+/// Groups of a Parquet schema that a column may lie in at most: pyarrow refuses a schema of more.
+const MOST_GROUPS: usize = 98;
+
 fn check_levels(column: &Field) -> Result<()> {
-    let levels = levels(column);
-    if levels <= MOST_LEVELS {
+    let groups = groups(column);
+    if groups <= MOST_GROUPS {
         return Ok(());
     }
-    Err(too_deep(column.name(), levels))
+    let name = column.name();
+    Err(WriteError::column(
+        name,
+        format!(
+            "column {name:?} lies in {groups} groups of the Parquet schema, of which each list and map has two, and no \
+             more than {MOST_GROUPS} can be read: flatten it"
+        ),
+    ))
+}
+
+/// The groups that the innermost value of a column lies in.
+fn groups(column: &Field) -> usize {
+    let (mut most, mut rest) = (0, vec![(column.data_type(), 0)]);
+    while let Some((data_type, outer)) = rest.pop() {
+        let own = match data_type {
+            DataType::Struct(_) => 1,
+            other => 2 * usize::from(element_field(other).is_some()),
+        };
+        most = most.max(outer + own);
+        let inner = fields_within(data_type).into_iter();
+        rest.extend(inner.map(|field| (field.data_type(), outer + own)));
+    }
+    most
 }
 
 /// The levels of lists, maps and structs that a column is nested in.

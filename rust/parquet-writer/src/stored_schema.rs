@@ -14,14 +14,12 @@ use parquet::file::properties::WriterProperties;
 
 use crate::error::{Result, WriteError};
 use crate::schema::levels;
-use crate::{enum_categories, metadata_text};
+use crate::{enum_categories, metadata_text, pandas};
 
 /// The length of the prefix of an IPC message: a mark of four bytes and the message's length.
 const PREFIX: usize = 8;
 /// Levels of a column that any stored schema may have.
 const LEVELS_OF_ANY: usize = 48;
-/// The key of the metadata by which pandas restores an index.
-const PANDAS: &str = "pandas";
 
 /// Claims of the stored schema about the values of a leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -153,7 +151,7 @@ pub(crate) fn without_hidden(schema: &Schema, hides: &dyn Fn(usize) -> bool) -> 
     let fields: Vec<_> = fields.collect();
     let mut metadata = schema.metadata().clone();
     if hidden {
-        metadata.retain(|key, _| key == PANDAS);
+        metadata.retain(|key, _| key == pandas::KEY);
     }
     Schema::new_with_metadata(fields, metadata)
 }

@@ -20,6 +20,8 @@ pub struct ColumnBuilder {
     /// Validity up to the last null. All later values are valid, so a column without nulls has no cost.
     valid: Vec<bool>,
     field: FieldRef,
+    /// True if the type was inferred from rows, so that none is converted to it.
+    pub(crate) is_inferred: bool,
 }
 
 impl ColumnBuilder {
@@ -34,7 +36,21 @@ impl ColumnBuilder {
             len: 0,
             valid: Vec::new(),
             field,
+            is_inferred: false,
         })
+    }
+
+    /// Has values not converted: the type was inferred from others. The keys of maps are text whatever they are.
+    pub(crate) fn infer(&mut self) {
+        self.is_inferred = true;
+        match &mut self.values {
+            Values::List(list) => list.items.infer(),
+            Values::LargeList(list) => list.items.infer(),
+            Values::FixedList(list) => list.items.infer(),
+            Values::Struct(fields) => fields.columns.iter_mut().for_each(Self::infer),
+            Values::Map(map) => map.values.infer(),
+            _ => {}
+        }
     }
 
     /// The column's name.

@@ -84,11 +84,16 @@ fn whole(value: f64) -> Option<i128> {
 }
 
 impl ColumnBuilder {
-    /// Appends a value, converted to the column's type.
+    /// Appends a value, converted to the column's type, unless that was inferred.
     ///
     /// # Errors
     /// When the value is of another kind, or outside of what the type can hold.
     pub fn push(&mut self, value: Scalar<'_>) -> Result<(), Misfit> {
+        if self.is_inferred && self.values.would_convert(&value) {
+            return Err(value
+                .refused(self.values.expects())
+                .explained("the type was inferred from the first rows. Convert the value, or pass schema="));
+        }
         self.values.push(value)?;
         self.count();
         Ok(())
@@ -128,6 +133,19 @@ impl Values {
             Self::Struct(_) => "an object with the struct's fields",
             Self::Map(_) => "an object, or pairs of keys and values",
             _ => "an integer",
+        }
+    }
+
+    /// Returns true for text in a column of something else, and for a number in one of dates or times: among rows that a
+    /// type is inferred from, they would not go together.
+    fn would_convert(&self, value: &Scalar<'_>) -> bool {
+        match value {
+            Scalar::Text(_) => !matches!(self, Self::Text(_) | Self::LargeText(_)),
+            Scalar::Int(_) | Scalar::Number(_) | Scalar::Float(_) => matches!(
+                self,
+                Self::Date32(_) | Self::Time64(_, _) | Self::Timestamp(_, _, _) | Self::Duration(_, _)
+            ),
+            _ => false,
         }
     }
 

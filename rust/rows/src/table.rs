@@ -100,6 +100,7 @@ pub struct Rows {
     large: LargeValues,
     declared: SchemaRef,
     schema: SchemaRef,
+    is_inferred: bool,
 }
 
 impl Rows {
@@ -118,7 +119,26 @@ impl Rows {
             fields,
             count: 0,
             large,
+            is_inferred: false,
         })
+    }
+
+    /// Has values of another kind than the schema's refused, in place of converted: text in a column of integers, a number
+    /// in one of timestamps. The schema was inferred from rows, which said nothing of such values.
+    #[must_use]
+    pub fn inferred(mut self) -> Self {
+        self.is_inferred = true;
+        self.fields.columns.iter_mut().for_each(ColumnBuilder::infer);
+        self
+    }
+
+    /// Builders for rows of a wider schema, which convert values as these do.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn widened(&self, schema: SchemaRef) -> Result<Self, UnsupportedColumn> {
+        let rows = Self::new(schema)?;
+        Ok(if self.is_inferred { rows.inferred() } else { rows })
     }
 
     /// The schema that these builders were made for.

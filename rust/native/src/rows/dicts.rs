@@ -328,7 +328,7 @@ fn widen<'py>(
     let mut schema = Arc::clone(rows.declared());
     let py = row.py();
     while let Some(wider) = py.detach(|| intake.wider_for(&schema, &misfit, &shape))? {
-        let Ok(mut widened) = Rows::new(Arc::clone(&wider)) else {
+        let Ok(mut widened) = rows.widened(Arc::clone(&wider)) else {
             break;
         };
         match append(row, &mut widened, reader) {

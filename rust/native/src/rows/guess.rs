@@ -34,6 +34,27 @@ pub(crate) fn shape(rows: &[Bound<'_, PyAny>]) -> Result<Shape, Failure> {
     Ok(shape)
 }
 
+/// The shape of rows of one column.
+pub(crate) fn column(name: &str, values: &Bound<'_, PyAny>) -> Result<Shape, Failure> {
+    let mut shape = Shape::default();
+    // A column without values is one all the same.
+    shape
+        .observe(name, Guess::Null)
+        .map_err(|found| conflict(0, &found))?;
+    for (value, number) in values.try_iter().map_err(Failure::Python)?.zip(0..) {
+        let guess = match guess(&value.map_err(Failure::Python)?, 1) {
+            Ok(guess) => guess,
+            // Whoever appends the value says so, with its place.
+            Err(Fault::Misfit(_)) => Guess::Null,
+            Err(Fault::Raised(error)) => return Err(Failure::Python(*error)),
+        };
+        shape
+            .observe(name, guess)
+            .map_err(|found| conflict(number, &found))?;
+    }
+    Ok(shape)
+}
+
 /// What keeps a row from being read under any schema that is inferred: a key that names no field.
 pub(crate) fn unreadable(row: &Bound<'_, PyAny>) -> Result<Option<Misfit>, Failure> {
     let Ok(dict) = row.cast::<PyDict>() else {

@@ -79,12 +79,22 @@ pub(crate) struct RowState {
 #[derive(Default)]
 struct PendingRows {
     rows: Option<Rows>,
+    /// True if the schema was inferred from rows.
+    is_inferred: bool,
     ndjson: Ndjson,
     /// The options of the call that left the line.
     rules: Option<Rules>,
 }
 
 impl RowState {
+    /// Has later rows taken as the first ones would be: the schema that the writer was given was inferred from such.
+    pub fn infer(&self) -> Result<(), Failure> {
+        self.on_turn(|kept| {
+            kept.is_inferred = true;
+            Ok(())
+        })
+    }
+
     /// Waits for this thread's turn and runs `work`. The GIL is not held.
     fn on_turn<T>(&self, work: impl FnOnce(&mut PendingRows) -> Result<T, Failure>) -> Result<T, Failure> {
         let me = thread_mark();
@@ -114,6 +124,7 @@ impl PendingRows {
         writer: &dyn TakesRows,
         infer: impl FnOnce() -> Result<Shape, Failure>,
     ) -> Result<&mut Rows, Failure> {
+        self.is_inferred |= schema.is_none();
         let schema = match (schema, writer.typed_from_the_start()) {
             (Some(schema), _) => schema,
             (None, Some(typed)) => Arc::new(infer()?.waiting_schema(typed)),
@@ -121,7 +132,10 @@ impl PendingRows {
         };
         let rows = match self.rows.take() {
             Some(rows) if same(rows.declared(), &schema) => rows,
-            _ => Rows::new(schema).map_err(|error| WriteError::schema(error.to_string()))?,
+            _ => {
+                let rows = Rows::new(schema).map_err(|error| WriteError::schema(error.to_string()))?;
+                if self.is_inferred { rows.inferred() } else { rows }
+            }
         };
         Ok(self.rows.insert(rows))
     }

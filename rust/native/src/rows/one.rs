@@ -60,13 +60,20 @@ pub(crate) fn one_row(
 }
 
 /// The values of a column, which is the only field of the schema, as a capsule of a stream of Arrow. They are converted
-/// as those of rows are.
+/// as those of rows are; a name in place of a schema has its type inferred from all of them.
 #[pyfunction]
 pub(crate) fn column_stream<'py>(
-    schema: &Bound<'py, PyAny>,
+    column: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let (py, schema) = (values.py(), schema_from(schema)?);
+    let py = values.py();
+    let schema = match column.extract::<String>() {
+        Ok(name) => {
+            let shape = guess::column(&name, values).map_err(|failure| failure.into_py(py))?;
+            Arc::new(shape.waiting_schema(&[]))
+        }
+        Err(_) => schema_from(column)?,
+    };
     let batches = batches_of(&schema, values).map_err(|failure| failure.into_py(py))?;
     let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));

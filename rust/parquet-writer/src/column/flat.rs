@@ -111,6 +111,10 @@ const INDICES_TRIED: usize = 4096;
 /// Indices of a page, of more than a byte, below which a trial takes longer than its result is worth.
 const FEWEST_INDICES: usize = 2048;
 
+/// Bytes of the widest values of one size that have bounds. Those of a page are as long as two of its values, and an
+/// embedding or an image is not looked for by its bounds.
+const MOST_FIXED_BOUND: i32 = 256;
+
 /// Rows of the first page after which the chunk's encoding is decided.
 const ROWS_BEFORE_DECISION: usize = 20_000;
 
@@ -201,7 +205,7 @@ impl<V: ValueEncoder> FlatEncoder<V> {
             levels: PageLevels::new(&column, options.budget.page_rows),
             filter: pages.filter().filter(|_| column.physical_type() != Type::BOOLEAN),
             geometries: Geometries::of(&column).filter(|_| pages.has_statistics()),
-            account: Account::new(&column, has_order(&column)),
+            account: Account::new(&column, has_bounds(&column)),
             column,
             page_bytes: options.page_bytes,
             budget: options.budget,
@@ -462,24 +466,24 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
     matches!(column.logical_type_ref(), Some(LogicalType::Integer(integer)) if !integer.is_signed)
 }
 
-/// Returns true if readers agree on an order of the column's values.
-fn has_order(column: &ColumnDescriptor) -> bool {
-    let logical = column.logical_type_ref();
-    let is_geospatial = matches!(
-        logical,
-        Some(LogicalType::Geometry(_) | LogicalType::Geography(_))
-    );
-    column.physical_type() != Type::INT96 && !is_geospatial
+/// Returns true if the column's values have bounds: readers agree on an order of them, and they are not too wide.
+fn has_bounds(column: &ColumnDescriptor) -> bool {
+    match (column.physical_type(), column.logical_type_ref()) {
+        (Type::INT96, _) | (_, Some(LogicalType::Geometry(_) | LogicalType::Geography(_))) => false,
+        (Type::FIXED_LEN_BYTE_ARRAY, _) => column.type_length() <= MOST_FIXED_BOUND,
+        _ => true,
+    }
 }
 
 fn meaning(column: &ColumnDescriptor) -> ByteMeaning {
-    if !has_order(column) {
+    if !has_bounds(column) {
         return ByteMeaning::Unordered;
     }
     match column.logical_type_ref() {
         Some(LogicalType::String | LogicalType::Json | LogicalType::Enum) => ByteMeaning::Text,
         Some(LogicalType::Decimal { .. }) => ByteMeaning::Decimal,
         Some(LogicalType::Float16) => ByteMeaning::HalfFloat,
+        _ if column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY => ByteMeaning::FixedSize,
         _ => ByteMeaning::Binary,
     }
 }

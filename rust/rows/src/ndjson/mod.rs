@@ -282,7 +282,7 @@ impl<'a, V: Visitor> Pass<'a, V> {
         let line = &text[start..start + length];
         let mut schema = Arc::clone(self.rows.declared());
         while let Some(wider) = self.visitor.wider(&schema, &misfit, line.as_bytes())? {
-            let Ok(mut rows) = Rows::new(Arc::clone(&wider)) else {
+            let Ok(mut rows) = self.rows.widened(Arc::clone(&wider)) else {
                 break;
             };
             let mut parser = Parser::new(line, self.extra, &mut self.scratch);

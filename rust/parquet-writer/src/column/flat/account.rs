@@ -44,12 +44,12 @@ pub(super) struct Account {
 
 impl Account {
     /// An account of a column without pages.
-    pub fn new(column: &ColumnDescriptor, has_order: bool) -> Self {
+    pub fn new(column: &ColumnDescriptor, has_bounds: bool) -> Self {
         let physical_type = column.physical_type();
         Self {
             count: Count::default(),
             histograms: None,
-            index: PageIndex::new(physical_type, has_order),
+            index: PageIndex::new(physical_type, has_bounds),
             value_bytes: (physical_type == Type::BYTE_ARRAY).then_some(0),
             encodings: Vec::new(),
         }

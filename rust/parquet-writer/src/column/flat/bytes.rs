@@ -28,16 +28,19 @@ use crate::error::Result;
 pub(super) enum ByteMeaning {
     Text,
     Binary,
+    /// Bytes of one size. Their bounds are PLAIN values of the type, so that none may be cut: pyarrow and polars fail on
+    /// one that is shorter than the type says.
+    FixedSize,
     Decimal,
     HalfFloat,
-    /// Bytes without an order that readers agree on.
+    /// Bytes that have no bounds.
     Unordered,
 }
 
 impl ByteMeaning {
     fn compare(self) -> fn(&Vec<u8>, &Vec<u8>) -> Ordering {
         match self {
-            Self::Text | Self::Binary | Self::Unordered => Vec::cmp,
+            Self::Text | Self::Binary | Self::FixedSize | Self::Unordered => Vec::cmp,
             Self::Decimal => |left, right| stats::compare_decimals(left, right),
             Self::HalfFloat => |left, right| half_order(left).cmp(&half_order(right)),
         }
@@ -48,14 +51,14 @@ impl ByteMeaning {
         match self {
             Self::Text => Some(ByteContent::Utf8),
             Self::Binary => Some(ByteContent::Binary),
-            Self::Decimal | Self::HalfFloat | Self::Unordered => None,
+            Self::FixedSize | Self::Decimal | Self::HalfFloat | Self::Unordered => None,
         }
     }
 
     /// The least and the greatest value, as much of them as their bounds need.
     fn range<V: ByteArrays>(self, values: &V) -> Option<(Vec<u8>, Vec<u8>)> {
         let range = match self {
-            Self::Text | Self::Binary => stats::byte_arrays(values)?,
+            Self::Text | Self::Binary | Self::FixedSize => stats::byte_arrays(values)?,
             Self::Decimal => stats::big_endian_decimals(values)?,
             Self::HalfFloat => return half_range(values),
             Self::Unordered => return None,

@@ -44,12 +44,12 @@ struct ColumnEntry {
 }
 
 impl PageIndex {
-    /// An index without pages, with a part for bounds where the column's values have an order.
-    pub fn new(physical_type: Type, has_order: bool) -> Self {
+    /// An index without pages, with a part for bounds where the column's values have bounds.
+    pub fn new(physical_type: Type, has_bounds: bool) -> Self {
         Self {
             rows: Vec::new(),
             value_bytes: (physical_type == Type::BYTE_ARRAY).then(Vec::new),
-            column: has_order.then(ColumnEntries::default),
+            column: has_bounds.then(ColumnEntries::default),
         }
     }
 
