@@ -180,12 +180,12 @@ def _loses(pa: Any, found: Any, made: Any) -> bool:
     """Return True if a conversion by pyarrow lost a zone, a time of day or a number beyond ``float32``."""
     before, after = found.type, made.type
     if pa.types.is_timestamp(before) and pa.types.is_timestamp(after):
-        return (before.tz is None) != (after.tz is None)
+        return bool((before.tz is None) != (after.tz is None))
     if pa.types.is_timestamp(before) and pa.types.is_date(after):
-        return not made.cast(before).equals(found)
+        return not bool(made.cast(before).equals(found))
     if pa.types.is_floating(before) and pa.types.is_floating(after):
         infinite = [pa.compute.sum(pa.compute.is_inf(each.cast("float64"))) for each in (found, made)]
-        return infinite[0] != infinite[1]
+        return bool(infinite[0] != infinite[1])
     return False
 
 

@@ -28,16 +28,16 @@ def _open_streams() -> None:
     What is written to a closed standard output fails as it does where the reader of a pipe is gone.
     """
     if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115, PLW1514 - it lives as long as the process
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:
         read, write = os.pipe()
         os.close(read)
-        sys.stdout = open(write, "w")  # noqa: SIM115, PLW1514 - as above
-    sys.stderr = _Messages(sys.stderr)  # type: ignore[assignment]
+        sys.stdout = os.fdopen(write, "w")
+    sys.stderr = _Messages(sys.stderr)
 
 
 class _Messages:
-    """Standard error. A message that cannot be written is dropped: what was done is done, and is not to fail."""
+    """Standard error. A message that cannot be written is dropped: what was done does not fail by it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

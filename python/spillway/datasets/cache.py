@@ -153,9 +153,8 @@ def _origin(
             raise FileNotFoundError(f"neither a dataset ({known}) nor a file: {error}") from error
         raise
     stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files.paths]
-    identity = ("files", _READING, chosen.text, stamps)
-    if chosen.text.is_exact or schema is not None:
-        identity = (*identity, chosen.text.is_exact, str(schema))
+    exact = (True, str(schema)) if chosen.text.is_exact or schema is not None else ()
+    identity = ("files", _READING, chosen.text, stamps, *exact)
     return _Origin(
         files.name,
         identity,
