@@ -26,6 +26,7 @@ __all__ = [
 
 #: Schemes whose objects the native module writes itself.
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
+_SCHEMES = {*OBJECT_STORES, "file", "dbfs", "gcs", "hdfs", "s3n", "viewfs", "wasb", "wasbs"}
 
 
 #: Methods of a file system of fsspec by which its `rm_file` works.
@@ -134,8 +135,8 @@ def resolve(
                 "storage_options need a URL: pass the credentials to the filesystem when you create it"
             )
         return open_on(filesystem, place), None
-    # A path object has lost the second slash of a URL, so only strings are looked at.
-    scheme, separator, rest = place.partition("://") if isinstance(destination, str) else ("", "", "")
+    place = _with_slashes(place, "destination")
+    scheme, separator, rest = place.partition("://")
     if separator and scheme.lower() == "file":
         place, separator = local_path(rest), ""
     if separator:
@@ -178,7 +179,7 @@ def resolve_folder(
         raise TypeError(f"{name} must be a path or a URL, not {type(place).__name__}")
     path = os.fsdecode(os.fspath(place))
     check_path(path, name)
-    # A path object has lost the second slash of a URL.
+    path = _with_slashes(path, name)
     scheme, separator, rest = path.partition("://")
     if separator and scheme.lower() in OBJECT_STORES:
         return path, _settings(storage_options)
@@ -193,6 +194,23 @@ def resolve_folder(
         message = f"{scheme}:// is not accepted: choose a path, or s3://, gs://, az://, abfss:// or file://"
         raise OptionError(message, name)
     return path, None
+
+
+def _with_slashes(path: str, name: str) -> str:
+    """Refuse ``s3:/bucket`` and ``dbfs:/mnt``, which would be folders below the working directory.
+
+    The first is what a path object makes of a URL, the second how Spark and Hadoop write some of theirs.
+    ``file:/tmp`` is ``file:///tmp``.
+    """
+    scheme, separator, rest = path.partition(":/")
+    if not separator or rest.startswith("/") or scheme.lower() not in _SCHEMES:
+        return path
+    if scheme.lower() == "file":
+        return f"file:///{rest}"
+    advice = "choose a path, or the URL of an object store"
+    if scheme.lower() in OBJECT_STORES:
+        advice = f"pass {scheme}://, as a string"
+    raise OptionError(f"{scheme}:/ is not accepted: {advice}", name)
 
 
 def _settings(storage_options: object) -> dict[str, str]:

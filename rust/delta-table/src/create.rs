@@ -87,8 +87,14 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         next.writer_features = Some(implied);
     }
     if reader && next.min_reader_version < 3 {
-        // The second version stands for the mapping of columns, and no other has a name.
-        let implied = (next.min_reader_version == 2).then(|| mapping::FEATURE.to_owned());
+        // The second version stands for the mapping of columns, which no reader may need whose writers do not: "It is not
+        // allowed to add features only to readerFeatures" (PROTOCOL.md, Table Features).
+        let mapped = next
+            .writer_features
+            .iter()
+            .flatten()
+            .any(|known| known == mapping::FEATURE);
+        let implied = (next.min_reader_version == 2 && mapped).then(|| mapping::FEATURE.to_owned());
         next.min_reader_version = 3;
         next.reader_features = Some(implied.into_iter().collect());
     }

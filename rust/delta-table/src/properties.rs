@@ -105,7 +105,7 @@ enum PropertyType {
 }
 
 /// The properties of Delta. Those that are not built may be in tables of other writers, and are not set here.
-const KNOWN: [(&str, PropertyType); 25] = [
+const KNOWN: [(&str, PropertyType); 28] = [
     ("delta.appendOnly", PropertyType::Flag),
     ("delta.autoOptimize.autoCompact", PropertyType::Off),
     ("delta.autoOptimize.optimizeWrite", PropertyType::Off),
@@ -113,6 +113,10 @@ const KNOWN: [(&str, PropertyType); 25] = [
     ("delta.checkpoint.writeStatsAsStruct", PropertyType::Flag),
     ("delta.checkpointInterval", PropertyType::Number(1)),
     ("delta.checkpointRetentionDuration", PropertyType::Unbuilt),
+    (
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        PropertyType::Off,
+    ),
     ("delta.dataSkippingNumIndexedCols", PropertyType::Number(-1)),
     ("delta.dataSkippingStatsColumns", PropertyType::Columns),
     ("delta.deletedFileRetentionDuration", PropertyType::Interval),
@@ -128,6 +132,8 @@ const KNOWN: [(&str, PropertyType); 25] = [
     (ENABLED, PropertyType::Flag),
     ("delta.isolationLevel", PropertyType::Level),
     ("delta.logRetentionDuration", PropertyType::Interval),
+    ("delta.parquet.compression.codec", PropertyType::Unbuilt),
+    ("delta.parquet.format.version", PropertyType::Unbuilt),
     ("delta.randomPrefixLength", PropertyType::Unbuilt),
     ("delta.randomizeFilePrefixes", PropertyType::Off),
     ("delta.sampleRetentionDuration", PropertyType::Unbuilt),

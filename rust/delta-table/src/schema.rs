@@ -235,10 +235,18 @@ impl TableSchema {
     pub(crate) fn check_columns(&self, other: &Self) -> Result<()> {
         for column in &other.columns {
             let Some(known) = self.column(&column.name) else {
+                let alike = |known: &&TableColumn| known.name.to_lowercase() == column.name.to_lowercase();
+                let advice = match self.columns.iter().find(alike) {
+                    Some(known) => format!(
+                        "{:?} differs from it in case alone: rename it in the rows",
+                        known.name
+                    ),
+                    None => "To add it, write with schema_mode=\"merge\"".to_owned(),
+                };
                 return Err(TableError::column(
                     &column.name,
                     format!(
-                        "the table has no column {:?}; its columns are {}. To add it, write with schema_mode=\"merge\"",
+                        "the table has no column {:?}; its columns are {}. {advice}",
                         column.name,
                         self.names()
                     ),

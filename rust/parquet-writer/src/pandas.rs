@@ -24,6 +24,6 @@ pub fn without_range_index(schema: &SchemaRef) -> SchemaRef {
         columns.retain(|column| column.get("kind").is_none_or(|kind| kind != "range"));
     }
     let mut metadata = schema.metadata().clone();
-    metadata.insert(KEY.into(), pandas.to_string());
+    metadata.insert(KEY, pandas.to_string());
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }

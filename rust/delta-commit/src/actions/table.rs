@@ -1,6 +1,6 @@
 //! Actions about the table: `protocol`, `metaData`, `txn`, `domainMetadata`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,8 @@ impl Protocol {
     pub fn check_writable(&self) -> Result<()> {
         let unsupported = |what: String| {
             CommitError::Unsupported(format!(
-                "the table's protocol asks for {what}; supported are writer versions 1 to 5 and 7, with \
-                 the features {}",
+                "the table's protocol asks for {what}; supported are reader version 1 with writer versions 1 to 4, 2 \
+                 with 5, and any with 7 and the features {}",
                 WRITABLE_FEATURES.join(", ")
             ))
         };
@@ -76,7 +76,7 @@ impl Protocol {
             // The mapping of columns came with the second version for readers and the fifth for writers.
             (1, 1..=4) | (2, 5) => Ok(()),
             (1..=3, 7) => {
-                let unknown: Vec<&str> = self
+                let unknown: BTreeSet<&str> = self
                     .writer_features
                     .iter()
                     .chain(&self.reader_features)
@@ -87,6 +87,7 @@ impl Protocol {
                 if unknown.is_empty() {
                     Ok(())
                 } else {
+                    let unknown: Vec<&str> = unknown.into_iter().collect();
                     Err(unsupported(format!("the features {}", unknown.join(", "))))
                 }
             }

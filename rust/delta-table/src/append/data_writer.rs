@@ -176,7 +176,9 @@ impl DataWriter {
             change_feed::check_columns(&self.head.metadata, &table)?;
         }
         for column in &self.head.metadata.partition_columns {
-            if given.column(column).is_none() {
+            // A missing column is null, as others are.
+            let known = table.column(column);
+            if given.column(column).is_none() && known.is_none_or(|known| !known.nullable) {
                 return Err(TableError::column(
                     column,
                     format!("the rows have no column {column:?}, which the table is partitioned by"),
