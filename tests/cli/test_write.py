@@ -20,6 +20,8 @@ import pyarrow.csv
 import pyarrow.json
 import pytest
 
+import spillway
+
 from ..counts import count
 from ..faults.programs import IS_ROOT
 
@@ -218,3 +220,50 @@ def test_a_pipe_of_any_length_is_written_in_the_memory_that_was_given(disk: Path
     assert found[0][0] >= size // 300
     for path in (source, out, warm):
         path.unlink()
+
+
+NO_ROOM = Path("/dev/full")
+
+
+@pytest.mark.parametrize("output", ["file", "table"])
+@pytest.mark.parametrize("error", ["full", "closed"])
+def test_rows_that_are_written_are_no_failure_for_want_of_a_message(
+    tmp_path: Path, output: str, error: str
+) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    redirected = f"2> {NO_ROOM}" if error == "full" else "2>&-"
+    command = f"{SPILLWAY} write rows.csv place {' '.join(OUTPUTS[output])} {redirected}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "place").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("inspect rows.parquet > /dev/full", 2, "standard output: No space left on device"),
+        ("inspect --json rows.parquet > /dev/full", 2, "standard output: No space left on device"),
+        ("inspect rows.parquet >&-", 141, ""),
+        ("write rows.csv - >&-", 2, "Broken pipe"),
+        ("write - out.parquet <&-", 2, "standard input"),
+        ("write --rewrite ''", 2, '"" is no path'),
+        ("write '' out.parquet", 2, '"" is no path'),
+        ("write rows.csv ''", 2, '"" is no path'),
+        ("write rows.csv out.parquet --encoding idna", 2, "Python knows no such text encoding"),
+        ("inspect /dev/null", 2, "is not a regular file"),
+    ],
+)
+def test_streams_and_arguments_that_are_not_there_are_named(
+    tmp_path: Path, command: str, status: int, said: str
+) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    spillway.write_parquet({"a": [1]}, tmp_path / "rows.parquet")
+    before = (tmp_path / "rows.parquet").read_bytes()
+    done = subprocess.run(
+        ["bash", "-c", f"{SPILLWAY} {command}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "rows.parquet").read_bytes() == before
+    assert not (tmp_path / "out.parquet").exists()

@@ -437,3 +437,54 @@ def test_a_table_gets_its_schema_in_a_later_version(tmp_path: Path) -> None:
     assert ids(again) == [1, 2]
     with pytest.raises(SpillwayError, match="schema"):
         again.restore(1)
+
+
+# delta-rs writes (2, 7) where the writer's version is asked for alone.
+READER_FEATURES: dict[str, Callable[[spillway.delta.Table], Any]] = {
+    "deletion vectors": lambda table: table.set_properties({"delta.enableDeletionVectors": "true"}),
+    "timestamps without a zone": lambda table: spillway.delta.write(
+        table.path,
+        pa.table({"id": [2], "t": pa.array([0], pa.timestamp("us"))}),
+        mode="append",
+        schema_mode="merge",
+    ),
+    "row ids and deletion vectors": lambda table: table.set_properties(
+        {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    ),
+}
+
+
+@pytest.mark.parametrize("feature", READER_FEATURES)
+def test_a_feature_for_readers_is_one_for_writers(tmp_path: Path, feature: str) -> None:
+    deltalake.write_deltalake(
+        tmp_path / "t", pa.table({"id": [1]}), configuration={"delta.minWriterVersion": "7"}
+    )
+    READER_FEATURES[feature](spillway.delta.open(tmp_path / "t"))
+    protocol = deltalake.DeltaTable(tmp_path / "t").protocol()
+    assert protocol.min_reader_version == 3
+    assert set(protocol.reader_features) <= set(protocol.writer_features)
+    table = deltalake.DeltaTable(tmp_path / "t")
+    found = deltalake.QueryBuilder().register("t", table).execute("select id from t")
+    assert 1 in pa.table(found.read_all())["id"].to_pylist()
+
+
+def test_tables_that_delta_rs_gives_deletion_vectors_are_written(tmp_path: Path) -> None:
+    deltalake.write_deltalake(
+        tmp_path / "t", pa.table({"id": [1]}), configuration={"delta.enableDeletionVectors": "true"}
+    )
+    assert "variantType" in deltalake.DeltaTable(tmp_path / "t").protocol().reader_features
+    table = spillway.delta.open(tmp_path / "t")
+    append(table, 2, 3)
+    assert table.delete("id = 2")
+    assert sorted(pa.table(table.scan())["id"].to_pylist()) == [1, 3]
+
+
+def test_a_column_of_variants_keeps_a_table_from_being_opened(tmp_path: Path) -> None:
+    append(table := spillway.delta.create(tmp_path / "t", NUMBERS), 1)
+    metadata = line_of(table, "metaData")
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"].append({"name": "v", "type": "variant", "nullable": True, "metadata": {}})
+    metadata["schemaString"] = json.dumps(schema)
+    write_version(table, 2, [needs("variantType", reader=("variantType",)), {"metaData": metadata}])
+    with pytest.raises(SpillwayError, match='the type "variant"'):
+        pa.table(spillway.delta.open(tmp_path / "t").scan())

@@ -235,3 +235,9 @@ def test_values_are_stored_as_delta_spells_them(tmp_path: Path) -> None:
     }
     table.set_properties({"delta.appendOnly": "False"})
     assert table.properties["delta.appendOnly"] == "false"
+
+
+@pytest.mark.parametrize("name", ["delta.parquet.compression.codec", "delta.parquet.format.version"])
+def test_a_property_of_delta_that_is_not_built_is_not_called_unknown(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=f'"{name}" needs a feature that is not supported'):
+        spillway.delta.create(tmp_path / "t", pa.schema({"id": pa.int64()}), properties={name: "zstd"})

@@ -250,12 +250,12 @@ def test_a_row_of_csv_with_other_fields_ends_the_command_with_its_row(tmp_path: 
 def test_text_is_no_number_of_a_column_whose_type_was_inferred(
     tmp_path: Path, out: Path, output: str
 ) -> None:
-    lines = "".join(f'{{"id": {number}, "text": "{"x" * 90}"}}\n' for number in range(20_000))
-    (tmp_path / "rows.ndjson").write_text(lines + '{"id": "007", "text": ""}\n')
+    lines = "".join(f'{{"id": {number}, "kind": "{"x" * 90}"}}\n' for number in range(20_000))
+    (tmp_path / "rows.ndjson").write_text(lines + '{"id": "007", "kind": ""}\n')
     said = refused(tmp_path / "rows.ndjson", out / "place", "--memory", "4MB", *OUTPUTS[output])
     assert 'rows.ndjson, line 20,001: id: expected an integer, found the text "007"; its type was inf' in said
     types = tmp_path / "types.json"
-    types.write_text('{"id": "int64", "text": "string"}')
+    types.write_text('{"id": "int64", "kind": "string"}')
     result = run(tmp_path / "rows.ndjson", out / "place", *OUTPUTS[output], "--schema", types)
     assert result.exit_code == 0, result.output
 

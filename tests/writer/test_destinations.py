@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import spillway
+import spillway.delta
 
 
 @pytest.fixture
@@ -106,3 +106,31 @@ def test_a_file_object_that_calls_its_writer_gets_an_error(table: pa.Table) -> N
     file.writer.write(table)
     with pytest.raises(RuntimeError, match="inside one of its own calls"):
         file.writer.close()
+
+
+@pytest.mark.parametrize("place", ["dbfs:/mnt/t", "s3:/b/t", "hdfs:/t", Path("s3://b/t"), "ABFSS:/t"])
+def test_half_of_a_url_is_no_folder(
+    place: str | Path, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for write in (spillway.write_parquet, spillway.write_dataset):
+        with pytest.raises(spillway.OptionError, match=":/ is not accepted: "):
+            write(table, place)
+    with pytest.raises(spillway.OptionError, match=":/ is not accepted: "):
+        spillway.delta.write(place, table)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("slashes", ["/", "///"])
+def test_a_url_of_a_file_is_its_path(slashes: str, table: pa.Table, tmp_path: Path) -> None:
+    place = f"file:{slashes}{str(tmp_path).removeprefix('/')}"
+    spillway.write_parquet(table, f"{place}/a")
+    spillway.write_dataset(table, f"{place}/b")
+    spillway.delta.write(f"{place}/c", table)
+    assert {each.name for each in tmp_path.iterdir()} == {"a", "b", "c"}
+
+
+def test_a_folder_may_have_a_colon_in_its_name(table: pa.Table, tmp_path: Path) -> None:
+    (tmp_path / "12:").mkdir()
+    spillway.write_parquet(table, f"{tmp_path}/12:/a")
+    assert (tmp_path / "12:" / "a").exists()

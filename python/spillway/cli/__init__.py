@@ -12,28 +12,36 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the ``spillway`` command line; the entry point of the installed script."""
-    _open_streams()
+    closed = _open_streams()
     try:
         from spillway.cli.app import app
     except ModuleNotFoundError as error:
         if error.name in {"typer", "rich"}:
             sys.exit(f"spillway: {error.name} is needed for the command line: pip install 'spillway[bench]'")
         raise
-    app()
+    try:
+        app()
+    finally:
+        if closed is not None:
+            # What is left in its buffer would fail once more, at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), closed)
 
 
-def _open_streams() -> None:
+def _open_streams() -> int | None:
     """Have all three standard streams, whatever a shell closed.
 
-    What is written to a closed standard output fails as it does where the reader of a pipe is gone.
+    What is written to a closed standard output fails as it does where the reader of a pipe is gone. Its
+    descriptor is returned.
     """
+    closed = None
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:
-        read, write = os.pipe()
+        read, closed = os.pipe()
         os.close(read)
-        sys.stdout = os.fdopen(write, "w")
+        sys.stdout = os.fdopen(closed, "w")
     sys.stderr = _Messages(sys.stderr)
+    return closed
 
 
 class _Messages:

@@ -69,8 +69,8 @@ class TextOptions:
             )
         if self.encoding is not None:
             try:
-                codecs.getincrementaldecoder(self.encoding)().decode(b"a,b\n", final=True)
-                b"a,b\n".decode(self.encoding, errors="ignore")
+                codecs.getincrementaldecoder(self.encoding)
+                b"four".decode(self.encoding, errors="ignore")
             except (LookupError, TypeError, UnicodeError) as error:
                 raise OptionError(
                     f"--encoding {self.encoding}: Python knows no such text encoding; "

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _ACCEPTED = 'a Parquet or Arrow file, or JSON such as {"id": "int64", "time": "timestamp[us, tz=UTC]"}'
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?(?:tz=)?(.+)\]")
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(-?\d+)\)")
+_NO_NUMBER = re.compile(rb"NaN|Infinity")
 _LONG = re.compile(rb"[0-9]{19}")
 _ROW = re.compile(r'row (?P<row>\d+), field "(?P<field>.*?)": (?P<reason>.*)', re.DOTALL)
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
@@ -124,12 +125,14 @@ def inferred(sample: bytes, name: str, place: Callable[[int], str] | None = None
         SchemaError: The values of a field do not go together.
         RowError: No line is good.
     """
-    found = _by_arrow(sample)
-    if found is None and (good := _good_lines(sample)) != sample:
-        found = _by_arrow(good)
+    # Arrow takes NaN for a number, which JSON has not, and with it a column of integers for one of floats.
+    whole, found = sample, None if _NO_NUMBER.search(sample) else _by_arrow(sample)
+    if found is None:
+        sample = _good_lines(sample)
+        found = _by_arrow(sample)
     if found is None:
         # The writer's own inference names the values that do not go together. It looks at fewer lines.
-        return _of_the_writer(sample, name, place or partial("{}, line {:,}".format, name))
+        return _of_the_writer(whole, name, place or partial("{}, line {:,}".format, name))
     settled = pa.schema([each.with_type(_settled(each.type)) for each in found])
     return _with_long_integers(settled, sample, name) if _LONG.search(sample) else settled
 

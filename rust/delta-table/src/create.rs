@@ -87,8 +87,8 @@ pub(crate) fn with_feature(protocol: &Protocol, feature: &str, reader: bool) -> 
         next.writer_features = Some(implied);
     }
     if reader && next.min_reader_version < 3 {
-        // The second version stands for the mapping of columns, which no reader may need whose writers do not: "It is not
-        // allowed to add features only to readerFeatures" (PROTOCOL.md, Table Features).
+        // The second version stands for the mapping of columns, which readers may not need where writers do not:
+        // a feature is not added to the readers' alone (PROTOCOL.md, Table Features).
         let mapped = next
             .writer_features
             .iter()

@@ -505,7 +505,7 @@ fn check_partitioning(metadata: &Metadata, schema: &TableSchema) -> Result<()> {
 
 /// Refuses a table whose reader features are not implemented.
 fn check_readable(protocol: &Protocol) -> Result<()> {
-    const READABLE: [&str; 7] = [
+    const READABLE: [&str; 8] = [
         "columnMapping",
         "deletionVectors",
         "timestampNtz",
@@ -513,6 +513,8 @@ fn check_readable(protocol: &Protocol) -> Result<()> {
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
+        // A column of the type is refused by itself. delta-rs gives the feature to tables without one.
+        "variantType",
     ];
     let unknown: Vec<&str> = protocol
         .reader_features

@@ -9,7 +9,7 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::{DataType, FieldRef};
 use parquet_encode::sound::{Offset, ascend};
 
-/// The field of the elements of a list type, whatever its layout: that of the entries for a map, `None` for other types.
+/// The field of the elements of a list type of any layout: that of the entries for a map, `None` for other types.
 #[must_use]
 pub fn element_field(lists: &DataType) -> Option<&FieldRef> {
     match lists {

@@ -136,8 +136,8 @@ impl Values {
         }
     }
 
-    /// Returns true for text in a column of something else, and for a number in one of dates or times: among rows that a
-    /// type is inferred from, they would not go together.
+    /// Returns true for text in a column of something else, and for a number in one of dates or times: among rows that
+    /// a type is inferred from, they would not go together.
     fn would_convert(&self, value: &Scalar<'_>) -> bool {
         match value {
             Scalar::Text(_) => !matches!(self, Self::Text(_) | Self::LargeText(_)),

@@ -10,7 +10,7 @@ use crate::error::{CommitError, Result};
 /// Writer features of tables that this crate may write to: see "What is written, exactly" in
 /// docs/design/commit-protocol.md. Writer version 4 asks for `generatedColumns` whether a column is generated or not:
 /// columns that are make their table unwritable.
-const WRITABLE_FEATURES: [&str; 15] = [
+const WRITABLE_FEATURES: [&str; 16] = [
     "appendOnly",
     "invariants",
     "checkConstraints",
@@ -26,6 +26,8 @@ const WRITABLE_FEATURES: [&str; 15] = [
     "columnMapping",
     "typeWidening",
     "typeWidening-preview",
+    // Of tables without a column of the type, which could not be opened.
+    "variantType",
 ];
 
 /// The versions and features that readers and writers of the table must implement.

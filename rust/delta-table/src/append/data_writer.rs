@@ -176,9 +176,7 @@ impl DataWriter {
             change_feed::check_columns(&self.head.metadata, &table)?;
         }
         for column in &self.head.metadata.partition_columns {
-            // A missing column is null, as others are.
-            let known = table.column(column);
-            if given.column(column).is_none() && known.is_none_or(|known| !known.nullable) {
+            if given.column(column).is_none() {
                 return Err(TableError::column(
                     column,
                     format!("the rows have no column {column:?}, which the table is partitioned by"),

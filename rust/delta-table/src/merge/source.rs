@@ -283,15 +283,17 @@ fn check_inserted(head: &TableHead, schema: &SchemaRef, options: &MergeOptions) 
                 || values.computed.iter().any(|computed| computed == name)
         };
         for column in head.schema.columns.iter().filter(|column| !is_set(&column.name)) {
-            if column.nullable {
+            let why = if head.is_partition_column(column) {
+                "which the table is partitioned by"
+            } else if column.nullable {
                 continue;
-            }
+            } else {
+                "which the table does not allow to be null"
+            };
             let name = &column.name;
             return Err(TableError::column(
                 name,
-                format!(
-                    "rows that are inserted have no value for the column {name:?}, which the table does not allow to be null"
-                ),
+                format!("rows that are inserted have no value for the column {name:?}, {why}"),
             ));
         }
     }

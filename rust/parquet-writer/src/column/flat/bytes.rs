@@ -28,8 +28,8 @@ use crate::error::Result;
 pub(super) enum ByteMeaning {
     Text,
     Binary,
-    /// Bytes of one size. Their bounds are PLAIN values of the type, so that none may be cut: pyarrow and polars fail on
-    /// one that is shorter than the type says.
+    /// Bytes of one size. Their bounds are PLAIN values of the type, so that none may be cut: pyarrow and polars fail
+    /// on one that is shorter than the type says.
     FixedSize,
     Decimal,
     HalfFloat,
