@@ -138,7 +138,7 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
             arrays[name] = _column(pa, os.fsdecode(name), values, kind)
         except SchemaError:
             raise
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
             raise SchemaError(
                 f"the values of column {name!r} cannot be converted to an Arrow array: {error}", name
             ) from error
@@ -149,21 +149,25 @@ def _table(pa: Any, columns: Mapping[str, Any], types: Mapping[str, Any], schema
 
 
 def _column(pa: Any, name: str, values: Any, kind: Any) -> Any:
-    """An array of values, which conversion to a type may not change; without a type, of the one they have."""
+    """Make an Arrow array of type `kind`, and refuse values that this would change; without one, infer it."""
     listed = _objects(values)
     if listed is None:
-        make = pa.chunked_array if hasattr(values, "__arrow_c_stream__") else pa.array
-        made = make(values, type=kind)
-        if kind is None or not _loses(pa, found := make(values), made):
-            return made
-        listed = found.to_pylist()
-    # As in `write_rows`: pyarrow would cut 1.5 down to an integer, and drop time zones.
-    column = name if kind is None else pa.schema([pa.field(name, kind)])
-    return pa.table(CapsuleStream(_native.column_stream(column, listed)))[0]
+        return _of_array(pa, name, values, kind)
+    if kind is not None:
+        return _of_objects(pa, name, listed, kind)
+    made = pa.array(listed)
+    if not _may_change(pa, made.type) or any(isinstance(each, pa.Scalar) for each in listed):
+        return made
+    try:
+        _of_objects(pa, name, listed, made.type)
+    except SchemaError:
+        # Values of several types: pyarrow took the rest for what the first ones are.
+        return _of_objects(pa, name, listed, None)
+    return made
 
 
 def _objects(values: Any) -> Sequence[Any] | None:
-    """Values that have each its own type, as Python has them; None for an array, whose values share one."""
+    """The values as Python objects, if each has its own type; None for an array, whose values share one."""
     if is_arrow(values):
         return None
     dtype = getattr(values, "dtype", None)
@@ -176,15 +180,50 @@ def _objects(values: Any) -> Sequence[Any] | None:
     return kept.tolist()  # type: ignore[no-any-return]  # of numpy and pandas
 
 
+def _of_objects(pa: Any, name: str, values: Sequence[Any], kind: Any) -> Any:
+    """Convert Python objects as `write_rows` does: pyarrow would cut 1.5 to an integer, and drop zones."""
+    column = name if kind is None else pa.schema([pa.field(name, kind)])
+    made = pa.table(CapsuleStream(_native.column_stream(column, values)))[0]
+    return made if kind is None or made.type == kind else made.cast(kind)
+
+
+def _of_array(pa: Any, name: str, values: Any, kind: Any) -> Any:
+    if is_arrow(values):
+        # A stream may be there once.
+        found = (pa.chunked_array if hasattr(values, "__arrow_c_stream__") else pa.array)(values)
+        try:
+            made = found if kind is None or found.type == kind else found.cast(kind)
+        except pa.ArrowNotImplementedError:
+            # Such as from views to a dictionary.
+            return _of_objects(pa, name, found.to_pylist(), kind)
+    else:
+        made = found = pa.array(values, type=kind)
+        if kind is not None and _may_change(pa, kind):
+            found = pa.array(values)
+    return _of_objects(pa, name, found.to_pylist(), kind) if _loses(pa, found, made) else made
+
+
+def _may_change(pa: Any, kind: Any) -> bool:
+    """Return True for a type to which pyarrow converts values of others with a loss, and no error."""
+    types = pa.types
+    return bool(
+        types.is_integer(kind) or types.is_temporal(kind) or types.is_float32(kind) or types.is_float16(kind)
+    )
+
+
 def _loses(pa: Any, found: Any, made: Any) -> bool:
     """Return True if a conversion by pyarrow lost a zone, a time of day or a number beyond ``float32``."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - the base install goes without
+
     before, after = found.type, made.type
+    if before == after:
+        return False
     if pa.types.is_timestamp(before) and pa.types.is_timestamp(after):
         return bool((before.tz is None) != (after.tz is None))
     if pa.types.is_timestamp(before) and pa.types.is_date(after):
         return not bool(made.cast(before).equals(found))
     if pa.types.is_floating(before) and pa.types.is_floating(after):
-        infinite = [pa.compute.sum(pa.compute.is_inf(each.cast("float64"))) for each in (found, made)]
+        infinite = [pc.sum(pc.is_inf(each.cast("float64"))) for each in (found, made)]
         return bool(infinite[0] != infinite[1])
     return False
 

@@ -671,9 +671,7 @@ ANOTHER_KIND: dict[str, tuple[Any, Any]] = {
     "list, text": ([1], ["007"]),
     "struct, text": ({"b": 1}, {"b": "7"}),
     "bytes, text": (b"x", "y"),
-    "UUID, text": (uuid.UUID(int=1), str(uuid.UUID(int=2))),
     "decimal, text": (decimal.Decimal("1.5"), "2.5"),
-    "timestamp, text": (dt.datetime(2026, 1, 1), "2026-01-02T00:00:00"),  # noqa: DTZ001 - without a zone
     "timestamp, integer": (dt.datetime(2026, 1, 1), 1_577_836_800),  # noqa: DTZ001 - without a zone
     "date, integer": (dt.date(2026, 1, 1), 5),
 }
@@ -702,6 +700,29 @@ def test_lines_are_not_converted_to_types_that_the_first_ones_gave(lines: bytes)
         writer.write_ndjson(first)
         with pytest.raises(spillway.RowError, match="the type was inferred from the first rows"):
             writer.write_ndjson(lines)
+
+
+@pytest.mark.parametrize(
+    ("first", "line"),
+    [
+        (dt.datetime(2026, 1, 1), b'"2026-01-02T00:00:00"'),  # noqa: DTZ001 - without a zone
+        (dt.date(2026, 1, 1), b'"2026-01-02"'),
+        (uuid.UUID(int=1), b'"00000000-0000-0000-0000-000000000002"'),
+    ],
+    ids=["timestamp", "date", "UUID"],
+)
+def test_lines_have_times_and_uuids_as_text_whatever_gave_the_type(first: Any, line: bytes) -> None:
+    with spillway.ParquetWriter(io.BytesIO()) as writer:
+        writer.write_rows([{"a": first}])
+        assert writer.write_ndjson(b'{"a": %s}\n' % line) == 1
+
+
+def test_types_that_no_row_gave_are_not_inferred() -> None:
+    with spillway.ParquetWriter(io.BytesIO()) as writer:
+        with pytest.raises(spillway.RowError):
+            writer.write_ndjson(b"oops\n")
+        writer.write(pa.table({"a": [1]}))
+        assert writer.write_ndjson(b'{"a": "007"}\n') == 1
 
 
 def test_a_dataset_that_may_widen_has_no_text_in_a_column_of_integers(tmp_path: Path) -> None:

@@ -270,7 +270,9 @@ def test_text_is_no_number_of_a_column_whose_type_was_inferred(
     ],
     ids=["float", "null", "key", "large"],
 )
-@pytest.mark.parametrize("bad", ["oops", '{"a": NaN}', "[1]", '{"a": 1'])
+@pytest.mark.parametrize(
+    "bad", ["oops", '{"a": NaN}', "[1]", '{"a": 1', '{"a": 1, "a": 2}', r'{"a": "\ud800"}']
+)
 def test_a_bad_line_takes_no_good_one_with_it(tmp_path: Path, first: str, later: str, bad: str) -> None:
     lines = [*[first] * 1_500, *[later] * 1_000]
     (tmp_path / "rows.ndjson").write_text("\n".join([*lines, bad]))

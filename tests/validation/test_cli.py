@@ -140,6 +140,16 @@ def test_text_is_compared_as_spillway_write_reads_it(name: str, tmp_path: Path) 
         assert done.exit_code == status, (file, done.output)
 
 
+def test_a_column_of_the_names_of_folders_is_one_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "h" / "k=1").mkdir(parents=True)
+    (tmp_path / "h" / "k=1" / "rows.ndjson").write_text('{"id": 1}\n')
+    made = CliRunner().invoke(app, ["write", str(tmp_path / "h"), str(tmp_path / "out")])
+    assert made.exit_code == 0, made.output
+    options = {"SPILLWAY_CACHE": str(tmp_path / "cache")}
+    done = run(tmp_path / "out", "--against", tmp_path / "h", "--engine", "pyarrow", **options)
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

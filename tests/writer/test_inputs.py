@@ -6,7 +6,11 @@ import ctypes
 import datetime as dt
 import decimal
 import io
+import os
+import subprocess
+import sys
 import threading
+import zoneinfo
 from typing import TYPE_CHECKING, Any
 
 import arro3.core
@@ -379,8 +383,88 @@ LOSING = {
 @pytest.mark.parametrize("lost", LOSING)
 def test_a_schema_makes_no_column_lose_anything(form: str, lost: str, tmp_path: Path) -> None:
     value, kind = LOSING[lost]
-    with pytest.raises(spillway.SchemaError):
+    with pytest.raises(spillway.SchemaError, match=r"does not fit|was truncated"):
         spillway.write_parquet({"a": ARRAYS[form]([value])}, tmp_path / "f", schema=pa.schema({"a": kind}))
+
+
+KEPT = {
+    "an integer": (1.0, pa.int64(), 1),
+    "a time": (dt.datetime(2026, 1, 31), pa.timestamp("ms"), dt.datetime(2026, 1, 31)),  # noqa: DTZ001 - no zone
+    "a small number": (1.5, pa.float32(), 1.5),
+    "a dictionary": ("x", pa.dictionary(pa.int32(), pa.string()), "x"),
+    "a view": ("x", pa.string_view(), "x"),
+    "long text": ("x", pa.large_string(), "x"),
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_schema_converts_what_it_can_hold(form: str, kept: str, tmp_path: Path) -> None:
+    value, kind, expected = KEPT[kept]
+    spillway.write_parquet({"a": ARRAYS[form]([value])}, tmp_path / "f", schema=pa.schema({"a": kind}))
+    assert pq.read_table(tmp_path / "f")["a"].to_pylist() == [expected]
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([np.datetime64(1, "ns")], pa.timestamp("ns")),
+        ([dt.datetime(2026, 1, 31, tzinfo=BERLIN)], pa.timestamp("us", "Europe/Berlin")),
+        ([np.float32(1.5)], pa.float32()),
+        ([np.int8(1)], pa.int8()),
+        ([pa.scalar("x")], pa.string()),
+        ([None], pa.null()),
+        ([], pa.null()),
+    ],
+    ids=str,
+)
+def test_columns_without_a_schema_have_the_types_of_pyarrow(values: list[Any], kind: pa.DataType) -> None:
+    file = io.BytesIO()
+    spillway.write_parquet({"a": values, "b": [1] * len(values)}, file)
+    assert pq.read_schema(file).field("a").type == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([np.float16(0.5), 1], [0.5, 1.0]),
+        ([1, np.float64(0.5)], [1.0, 0.5]),
+    ],
+    ids=str,
+)
+def test_columns_without_a_schema_keep_what_pyarrow_would_cut(values: list[Any], expected: list[Any]) -> None:
+    file = io.BytesIO()
+    spillway.write_parquet({"a": values}, file)
+    assert pq.read_table(file)["a"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 5)],  # noqa: DTZ001 - without a zone
+        [dt.datetime(2026, 1, 31), dt.datetime(2026, 1, 31, tzinfo=BERLIN)],  # noqa: DTZ001 - without a zone
+        [dt.time(1, tzinfo=dt.UTC)],
+    ],
+    ids=["date", "zone", "time"],
+)
+def test_columns_of_which_pyarrow_would_drop_a_part_are_refused(values: list[Any]) -> None:
+    with pytest.raises(spillway.SchemaError):
+        spillway.write_parquet({"a": values}, io.BytesIO())
+
+
+def test_columns_of_arrays_need_no_pandas(tmp_path: Path) -> None:
+    program = (
+        "import sys, numpy as np, pyarrow as pa, spillway\n"
+        "for values in (np.array([1.0]), pa.array([1.0]), [1.0]):\n"
+        "    spillway.write_parquet({'a': values}, sys.argv[1], schema=pa.schema({'a': pa.float32()}))\n"
+    )
+    (tmp_path / "pandas.py").write_text("raise ImportError")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program, tmp_path / "f"], env=environment, check=True)
+    assert pq.read_table(tmp_path / "f")["a"].to_pylist() == [1.0]
 
 
 @pytest.mark.parametrize("column", [{0: 10, 1: 20}, "bob", b"bob", {1, 2}], ids=str)

@@ -215,8 +215,9 @@ def read_begun(folder: Path) -> BegunRun:
     """Read a run to continue. Lines that were cut short are cut off.
 
     Raises:
-        OptionError: The folder is not a run's, or its records are those of another version of the bench, or a
-            cluster took its samples.
+        OptionError: The folder is not a run's, or an older version of the bench began it, or a cluster took
+            its samples.
+        SpillwayError: A later version began it.
         CorruptFileError: A line is damaged.
     """
     place = folder / records.ENVIRONMENT

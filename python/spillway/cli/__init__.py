@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the ``spillway`` command line; the entry point of the installed script."""
-    closed = _open_streams()
+    is_closed = _open_streams()
     try:
         from spillway.cli.app import app
     except ModuleNotFoundError as error:
@@ -22,41 +25,50 @@ def main() -> None:
     try:
         app()
     finally:
-        if closed is not None:
-            # What is left in its buffer would fail once more, at the end of the process.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), closed)
+        if is_closed:
+            # What is left in the buffer would fail once more, at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _open_streams() -> int | None:
-    """Have all three standard streams, whatever a shell closed.
+def _open_streams() -> bool:
+    """Replace the standard streams that the shell closed; return True if standard output is one of them.
 
-    What is written to a closed standard output fails as it does where the reader of a pipe is gone. Its
-    descriptor is returned.
+    What is written to it fails as it does where the reader of a pipe is gone. A file that is opened later
+    must not take the place of a stream: what a library prints would be in it.
     """
-    closed = None
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+        pass
+    os.close(spare)
     if sys.stdin is None:
-        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
-    if sys.stdout is None:
-        read, closed = os.pipe()
+        sys.stdin = os.fdopen(0)
+    is_closed = sys.stdout is None
+    if is_closed:
+        read, write = os.pipe()
         os.close(read)
-        sys.stdout = os.fdopen(closed, "w")
+        os.dup2(write, 1)
+        os.close(write)
+        sys.stdout = os.fdopen(1, "w")
     sys.stderr = _Messages(sys.stderr)
-    return closed
+    return is_closed
 
 
 class _Messages:
-    """Standard error. A message that cannot be written is dropped: what was done does not fail by it."""
+    """Standard error. A message that cannot be written is dropped: what was done must not fail by it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with suppress(OSError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
         return len(text)
 
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
     def flush(self) -> None:
-        with suppress(OSError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

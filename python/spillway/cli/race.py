@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spillway.race.run import Finished
 
 
-_INTERRUPTED = "interrupted before the first race was over: nothing is left of it"
+_INTERRUPTED = "interrupted during the first race: no result was kept"
 _OF_CELLS = (
     "writers",
     "rows",

@@ -221,7 +221,7 @@ def write(  # noqa: PLR0913 - one argument per option of the command
                     "--encoding": encoding,
                 }
                 if "" in paths:
-                    raise OptionError('"" is no path: is a variable of the shell unset?')
+                    raise OptionError("a path is empty: is a variable of the shell unset?")
                 if rewrite:
                     of_output = {
                         "--copy-row-groups": copy_row_groups,

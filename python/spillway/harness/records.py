@@ -443,10 +443,11 @@ def records_by_cell(path: Path, make: Callable[..., Cell]) -> dict[Cell, list[di
     grouped: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for number, record in enumerate(read_lines(path), start=1):
         try:
-            cell = make(**record["cell"])
+            grouped[make(**record["cell"])].append(record)
         except (KeyError, TypeError) as error:
-            raise CorruptFileError(f"{path.name}, record {number} is of no cell of a run: {error}") from error
-        grouped[cell].append(record)
+            raise CorruptFileError(
+                f"{path.name}, record {number} does not name a cell of a run: {error}"
+            ) from error
     return grouped
 
 

@@ -135,7 +135,7 @@ class Utf8Stream(io.RawIOBase):
             return text.encode()
         except UnicodeEncodeError as error:
             # Some encodings can hold half of a surrogate pair.
-            found = f"U+{ord(text[error.start]):04X}, which is no character"
+            found = f"U+{ord(text[error.start]):04X}, which is not a character"
             raise CorruptFileError(f"{self._path} is not {self._encoding}: it has {found}") from error
 
     def _complaint(self, error: UnicodeDecodeError, fresh: int) -> str:

@@ -72,6 +72,7 @@ class Rows:
             Batches have them already.
         rows: The number of rows; None if it is known only after reading to the end.
         is_inferred: True if types were inferred from the first lines.
+        of_lines: The schema of lines of NDJSON, without columns that only the names of folders have.
         position: Bytes of files that were read so far; None if this is unknown.
     """
 
@@ -80,6 +81,7 @@ class Rows:
     values: dict[Path, dict[str, Any]] = field(default_factory=dict)
     rows: int | None = None
     is_inferred: bool = False
+    of_lines: pa.Schema | None = None
     position: Callable[[], int] | None = None
 
     @property
@@ -250,6 +252,7 @@ def _lines(job: Job, found: Found) -> Rows:
         parts,
         values=values if keys else {},
         is_inferred=job.schema is None,
+        of_lines=schema,
         position=None if found.files is None else reading.position,
     )
 

@@ -298,7 +298,7 @@ def run_write(job: Job, progress: Progress) -> Done:
     )
 
 
-def types_of_lines(source: FileSource) -> pa.Schema:
+def types_of_lines(source: FileSource) -> pa.Schema | None:
     """The columns of NDJSON files that `run_write` infers from their first lines.
 
     Raises:
@@ -307,7 +307,7 @@ def types_of_lines(source: FileSource) -> pa.Schema:
     """
     job = Job((source.path,), "-", Memory(_SAMPLED_IN), text=source.text)
     with find(job) as found, open_rows(job, found, BadLines(skips=True, say=print)) as rows:
-        return rows.own_schema
+        return rows.of_lines
 
 
 def _moved(job: Job, found: Found, progress: Progress) -> tuple[int, BadLines, Output]:

@@ -125,7 +125,7 @@ def inferred(sample: bytes, name: str, place: Callable[[int], str] | None = None
         SchemaError: The values of a field do not go together.
         RowError: No line is good.
     """
-    # Arrow takes NaN for a number, which JSON has not, and with it a column of integers for one of floats.
+    # pyarrow accepts NaN, which JSON does not have; one would turn integers into floats.
     whole, found = sample, None if _NO_NUMBER.search(sample) else _by_arrow(sample)
     if found is None:
         sample = _good_lines(sample)
@@ -151,15 +151,25 @@ def _good_lines(sample: bytes) -> bytes:
 
     def is_good(line: bytes) -> bool:
         try:
-            return isinstance(json.loads(line, parse_constant=_no_number), dict)
+            row = json.loads(line, parse_constant=_no_number, object_pairs_hook=_without_repeats)
+            # Half of a surrogate pair cannot be encoded.
+            json.dumps(row, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             return False
+        return isinstance(row, dict)
 
-    return b"".join(line for line in sample.splitlines(keepends=True) if is_good(line))
+    return b"\n".join([*filter(is_good, sample.split(b"\n")), b""])
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is repeated")
+    return found
 
 
 def _with_long_integers(schema: pa.Schema, sample: bytes, name: str) -> pa.Schema:
@@ -391,7 +401,7 @@ class BadLines:
 
 
 def infer_types(writer: ParquetWriter) -> None:
-    """Have a writer take lines as those that its types were inferred from: none is converted to them."""
+    """Tell a writer that its types were inferred, so that it refuses lines that it would have to convert."""
     writer._writer.infer_types()  # noqa: SLF001 - a schema that is passed is declared otherwise
 
 

@@ -238,7 +238,7 @@ impl TableSchema {
                 let alike = |known: &&TableColumn| known.name.to_lowercase() == column.name.to_lowercase();
                 let advice = match self.columns.iter().find(alike) {
                     Some(known) => format!(
-                        "{:?} differs from it in case alone: rename it in the rows",
+                        "{:?} differs from it only in case: rename it in the rows",
                         known.name
                     ),
                     None => "To add it, write with schema_mode=\"merge\"".to_owned(),

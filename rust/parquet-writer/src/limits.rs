@@ -83,7 +83,7 @@ fn is_suspicious(array: &ArrayRef, in_lists: bool) -> bool {
     !holds || most > MOST_ROW_BYTES
 }
 
-/// Returns true for the begin of a day of 32 bits.
+/// Returns true for midnight of a day that fits 32 bits.
 fn is_day(milliseconds: i64) -> bool {
     milliseconds % MILLISECONDS_PER_DAY == 0 && i32::try_from(milliseconds / MILLISECONDS_PER_DAY).is_ok()
 }
@@ -317,8 +317,7 @@ fn problem(values: &ArrayRef, place: usize) -> Option<(String, String)> {
     match values.data_type() {
         DataType::Date64 => {
             let value = values.as_primitive::<Date64Type>().value(place);
-            let why =
-                "which is not the begin of a day of 32 bits, as Parquet's dates are: store it as a timestamp";
+            let why = "which is not midnight of a day that fits 32 bits, as Parquet's dates must be: store it as a timestamp";
             (!is_day(value)).then(|| (format!("the date64 {value}"), why.into()))
         }
         DataType::Time32(TimeUnit::Second) => time_problem::<Time32SecondType>(values, place),
@@ -349,7 +348,7 @@ where
     let ticks = ticks_per_day(&T::DATA_TYPE);
     let why = || {
         format!(
-            "which is no time of a day, whose values are from 0 to {}: store it as a duration",
+            "which is not a time of day (0 to {}): store it as a duration",
             ticks - 1
         )
     };

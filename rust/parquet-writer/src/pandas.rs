@@ -20,8 +20,13 @@ pub fn without_range_index(schema: &SchemaRef) -> SchemaRef {
     let Ok(mut pandas) = serde_json::from_str::<Value>(text) else {
         return Arc::clone(schema);
     };
-    if let Some(Value::Array(columns)) = pandas.get_mut("index_columns") {
-        columns.retain(|column| column.get("kind").is_none_or(|kind| kind != "range"));
+    let Some(Value::Array(columns)) = pandas.get_mut("index_columns") else {
+        return Arc::clone(schema);
+    };
+    let before = columns.len();
+    columns.retain(|column| column.get("kind").is_none_or(|kind| kind != "range"));
+    if columns.len() == before {
+        return Arc::clone(schema);
     }
     let mut metadata = schema.metadata().clone();
     metadata.insert(KEY, pandas.to_string());

@@ -286,8 +286,8 @@ fn check_levels(column: &Field) -> Result<()> {
     Err(WriteError::column(
         name,
         format!(
-            "column {name:?} lies in {groups} groups of the Parquet schema, of which each list and map has two, and no \
-             more than {MOST_GROUPS} can be read: flatten it"
+            "column {name:?} is nested in {groups} groups of the Parquet schema (two for each list or map), and readers \
+             accept {MOST_GROUPS} at most: flatten it"
         ),
     ))
 }

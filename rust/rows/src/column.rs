@@ -40,7 +40,7 @@ impl ColumnBuilder {
         })
     }
 
-    /// Has values not converted: the type was inferred from others. The keys of maps are text whatever they are.
+    /// Stops converting values: the type was inferred from others. The keys of maps are text whatever they are.
     pub(crate) fn infer(&mut self) {
         self.is_inferred = true;
         match &mut self.values {

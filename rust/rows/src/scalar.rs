@@ -136,11 +136,19 @@ impl Values {
         }
     }
 
-    /// Returns true for text in a column of something else, and for a number in one of dates or times: among rows that
-    /// a type is inferred from, they would not go together.
+    /// Returns true for text in a column of numbers or bytes, and for a number in one of dates or times: the zeros of
+    /// `"007"` would be lost, and a unit guessed. Text in the form of a time or a UUID is one, as NDJSON has no other.
     fn would_convert(&self, value: &Scalar<'_>) -> bool {
         match value {
-            Scalar::Text(_) => !matches!(self, Self::Text(_) | Self::LargeText(_)),
+            Scalar::Text(_) => matches!(
+                self,
+                Self::I64(_)
+                    | Self::U64(_)
+                    | Self::F64(_)
+                    | Self::Binary(_)
+                    | Self::Decimal128(_, _, _)
+                    | Self::Decimal256(_, _, _)
+            ),
             Scalar::Int(_) | Scalar::Number(_) | Scalar::Float(_) => matches!(
                 self,
                 Self::Date32(_) | Self::Time64(_, _) | Self::Timestamp(_, _, _) | Self::Duration(_, _)

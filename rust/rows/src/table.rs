@@ -123,8 +123,8 @@ impl Rows {
         })
     }
 
-    /// Has values of another kind than the schema's refused, in place of converted: text in a column of integers, a
-    /// number in one of timestamps. The schema was inferred from rows, which said nothing of such values.
+    /// Refuses values of another kind instead of converting them: text in a column of integers, a number in one of
+    /// timestamps. The schema was inferred from rows, which said nothing of such values.
     #[must_use]
     pub fn inferred(mut self) -> Self {
         self.is_inferred = true;

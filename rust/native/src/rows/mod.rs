@@ -109,7 +109,10 @@ impl RowState {
         let done = catch_unwind(AssertUnwindSafe(|| work(&mut kept)));
         self.turn.store(0, Ordering::Relaxed);
         if done.is_err() {
-            *kept = PendingRows::default();
+            *kept = PendingRows {
+                is_inferred: kept.is_inferred,
+                ..PendingRows::default()
+            };
         }
         drop(kept);
         done.unwrap_or_else(|panic| resume_unwind(panic))
@@ -208,5 +211,10 @@ fn with_kept<T>(
 ) -> Result<T, Failure> {
     // Says at once when the writer is closed.
     writer.schema()?;
-    writer.rows().on_turn(|kept| work(kept, writer.schema()?))
+    writer.rows().on_turn(|kept| {
+        let done = work(kept, writer.schema()?);
+        // Nothing was written, and other data may give the schema.
+        kept.is_inferred &= !matches!(writer.schema(), Ok(None));
+        done
+    })
 }

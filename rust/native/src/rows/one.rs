@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use parquet_writer::WriteError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 use rows::{Extra, Rows};
 
 use crate::arrow::schema_from;
@@ -67,14 +67,17 @@ pub(crate) fn column_stream<'py>(
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let py = values.py();
-    let schema = match column.extract::<String>() {
+    let schema = match column.cast::<PyString>() {
         Ok(name) => {
+            let name: String = name.extract()?;
             let shape = guess::column(&name, values).map_err(|failure| failure.into_py(py))?;
             Arc::new(shape.waiting_schema(&[]))
         }
         Err(_) => schema_from(column)?,
     };
     let batches = batches_of(&schema, values).map_err(|failure| failure.into_py(py))?;
+    // The builders make no views and no dictionaries.
+    let schema = batches.first().map_or(schema, RecordBatch::schema);
     let batches = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")

@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
                     return Ok(());
                 }
             }
-            Values::Timestamp(unit, zoned, values) if self.cursor.peek() == b'"' && !column.is_inferred => {
+            Values::Timestamp(unit, zoned, values) if self.cursor.peek() == b'"' => {
                 let text = self.cursor.string(self.scratch)?;
                 values.push(timestamp_text(text, *unit, *zoned)?);
                 column.count();
