@@ -118,7 +118,7 @@ TABLE = pa.table(FITS)
         (lambda _: spillway.WriterOptions(bloom_filter={"id": 2.0}), "bloom_filter", ()),
         (lambda _: spillway.WriterOptions(sorting="sort"), "sorting", ()),
         (lambda _: spillway.WriterOptions(metadata={"ARROW:schema": ""}), "metadata", ()),
-        (lambda _: spillway.WriterOptions(dictionary={"": True}), "dictionary", ()),
+        (lambda _: spillway.WriterOptions(dictionary={(): True}), "dictionary", ()),
         (
             lambda _: spillway.WriterOptions(sorting_columns=[("id", "down")]),  # type: ignore[list-item]
             "sorting_columns",

@@ -161,7 +161,10 @@ fn an_offset_index_has_no_more_pages_than_bytes() {
     let start = usize::try_from(index.start).unwrap();
     // A list of structs, with its length in a number of its own.
     content[start..start + 7].copy_from_slice(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]);
-    assert!(matches!(inspect_bytes(&content), Err(InspectError::Damaged(_))));
+    assert!(matches!(
+        inspect_bytes(&content),
+        Err(InspectError::DamagedIndex(_))
+    ));
 }
 
 /// Readers panic at them.
