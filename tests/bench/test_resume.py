@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spillway.bench.plan import Options, plan_cells
-from spillway.bench.record import DISTURBED, SAMPLES
+from spillway.bench.record import DISTURBED, SAMPLES, SCHEMA_VERSION
 from spillway.bench.resume import BegunRun, read_begun, slots_left
 from spillway.cli.app import app
 from spillway.errors import OptionError
@@ -100,7 +100,8 @@ def test_a_run_is_not_continued_with_other_rows(tmp_path):
 
 
 def test_a_line_that_was_cut_short_is_no_record_and_is_cut_off(tmp_path):
-    records.write_json(tmp_path / records.ENVIRONMENT, {"afterwards": {}})
+    environment = {"run_id": "run", "schema_version": SCHEMA_VERSION, "afterwards": {}}
+    records.write_json(tmp_path / records.ENVIRONMENT, environment)
     records.append(tmp_path / SAMPLES, {"block": 0})
     whole = (tmp_path / SAMPLES).read_bytes()
     (tmp_path / SAMPLES).write_bytes(whole + b'{"block": 1, "posi')
