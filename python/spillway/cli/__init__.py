@@ -48,7 +48,7 @@ def _open_streams() -> bool:
         os.dup2(write, 1)
         os.close(write)
         sys.stdout = os.fdopen(1, "w")
-    sys.stderr = _Messages(sys.stderr)
+    sys.stderr = _Messages(os.fdopen(2, "w") if sys.stderr is None else sys.stderr)
     return is_closed
 
 
@@ -59,7 +59,7 @@ class _Messages:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
@@ -68,7 +68,7 @@ class _Messages:
             self.write(line)
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
